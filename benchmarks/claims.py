@@ -22,9 +22,8 @@ import torch
 from scipy.stats import beta
 
 import explainers
-from explainers.analysis.claims.claim import Claim, draws_of, fall_bounds, find_claim, map_order
+from explainers.analysis.claims.claim import Claim, draws_of_result, fall_bounds, find_claim, map_order, ranked_map
 from explainers.analysis.claims.draws import Draws
-from explainers.analysis.target_output import target_output
 from explainers.datasets import open_dataset
 from explainers.evaluation.controls import CONTROLS, control_map, known_input
 from explainers.evaluation.marked_parts import explained_mask
@@ -85,8 +84,8 @@ def measure(world: World, indices: Iterable[int], file: Path, methods: Sequence[
         assert known is not None
         made = [control_map(name, known, first) for name in controls if data.kind in CONTROLS[name].kinds]
         maps = [*result.maps, *(each for each in made if each is not None)]
-        draws = draws_of(model, result, first, target_output(model, list(result.labels), result.targets[0].to_json()))
-        claims = [find_claim(draws, of, shown, looked_at=len(METHODS) - 1) for of in maps]
+        draws = draws_of_result(model, result, first.target)
+        claims = [find_claim(draws, ranked_map(of), shown, looked_at=len(METHODS) - 1) for of in maps]
         row = {
             "world": world.dataset,
             "index": index,
@@ -103,7 +102,7 @@ def measure(world: World, indices: Iterable[int], file: Path, methods: Sequence[
 def about(found: Claim, of: Attribution, draws: Draws, truth: np.ndarray[Any, np.dtype[np.bool_]]) -> dict[str, Any]:
     """Return what the tables say of one claim."""
     size = len(found.hidden)
-    order = map_order(of, draws.parts)[:size]
+    order = map_order(ranked_map(of), draws.parts)[:size]
     share = float(np.mean([truth[list(draws.parts[part])].any() for part in order])) if size else None
     return {
         "holds": found.holds,
@@ -125,7 +124,7 @@ def coverage(draws: Draws, claims: Sequence[tuple[Attribution, Claim]]) -> list[
         return []
     of, found = next((each for each in held if each[0].method == "truth"), held[0])
     fresh = Draws(draws.inputs, draws.parts, draws.answer, _FRESH_SEED)
-    chosen = map_order(of, draws.parts)[: len(found.hidden)]
+    chosen = map_order(ranked_map(of), draws.parts)[: len(found.hidden)]
     tried = next(each for each in found.tried if each.holds and each.size == len(chosen))
     before, after = draws.set_falls(chosen, tried.draws), fresh.set_falls(chosen, FRESH_DRAWS)
     rows = []

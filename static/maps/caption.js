@@ -358,16 +358,22 @@ export class AboutButton {
   }
 }
 
-/** The actions of a plate: its exports, its options, and its paper. `menu` is the menu of its export. */
+/**
+ * The actions of a plate: its exports, its options, its claim, and its paper. `menu` is the menu of its export, and
+ * `mapOf` gives the map on show.
+ */
 export class PlateActions {
   /** @type {string | null} */
-  id = null; // of the explanation that the map is from
+  #id = null;
+  #over = new AbortController(); // of the claim on show
   /**
    * @param {Variant} variant
    * @param {Node} menu
+   * @param {() => ScoreMap | null} mapOf
    * @param {boolean} [withPaper]
    */
-  constructor(variant, menu, withPaper = true) {
+  constructor(variant, menu, mapOf, withPaper = true) {
+    this.mapOf = mapOf;
     const href = withPaper && paperLink(variant.paper);
     const paper =
       href &&
@@ -383,6 +389,41 @@ export class PlateActions {
         },
         "paper",
       );
-    this.node = el("div", { class: "take" }, menu, withPaper ? optionsButton(variant) : null, paper);
+    this.claim = el("div", { class: "claim", hidden: true });
+    const claim = el(
+      "button",
+      {
+        type: "button",
+        class: "options",
+        title: "By how much does the answer fall without what this map puts first?",
+        "aria-label": `${variant.title}: claim`,
+        on: { click: () => this.#showClaim() },
+      },
+      "claim",
+    );
+    this.node = el("div", { class: "take" }, menu, withPaper ? optionsButton(variant) : null, claim, paper, this.claim);
+  }
+
+  /** The id of the explanation that the map is from. */
+  get id() {
+    return this.#id;
+  }
+
+  /** @param {string | null} id */
+  set id(id) {
+    this.#over.abort(); // a claim is about one map of one explanation
+    this.#id = id;
+    this.claim.hidden = true;
+    this.claim.replaceChildren();
+  }
+
+  async #showClaim() {
+    const map = this.mapOf();
+    if (!map || !this.#id) return;
+    this.#over.abort();
+    const { signal } = (this.#over = new AbortController());
+    this.claim.hidden = false;
+    const { showClaim } = await import("../tools/mapclaim.js");
+    if (!signal.aborted) await showClaim(this.claim, this.#id, map, signal);
   }
 }

@@ -80,7 +80,7 @@ export class Plate {
     this.sentence = new MapSentence(this.mapCanvas.node);
     this.facts = new Facts(variant, target !== null);
     this.notes = target === null ? new Notes(sameNote(variant, stores.same)) : null; // a row of maps has them once
-    this.actions = new PlateActions(variant, mapMenu(this), target === null);
+    this.actions = new PlateActions(variant, mapMenu(this), () => this.map, target === null);
     // a row of maps says it at its left
     this.about = target === null ? new AboutButton(this.name, () => this.node) : null;
     this.deletion = target === null ? null : new DeletionFacts(); // in a row its room is kept, as no words lie there

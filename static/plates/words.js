@@ -229,7 +229,7 @@ export class WordPlate {
     this.sentence = new MapSentence(this.reading);
     this.facts = new Facts(variant, target !== null);
     this.notes = target === null ? new Notes(sameNote(variant)) : null; // a row of maps has them once
-    this.actions = new PlateActions(variant, mapMenu(this), target === null);
+    this.actions = new PlateActions(variant, mapMenu(this), () => this.map, target === null);
     this.deletion = target === null ? null : new DeletionFacts(); // in a row its room is kept, as no words lie there
     const name =
       target === null

@@ -2,17 +2,15 @@
 // them, and the input without them.
 
 import { explanationPath } from "../core/api.js";
-import { count, el, svg, unbroken } from "../core/dom.js";
+import { el, unbroken } from "../core/dom.js";
 import { showProblem } from "../core/problems.js";
-import { outlines, radiusOf } from "../maps/molecules.js";
-import { layoutOf, sheetOf } from "../maps/patches.js";
-import { unitsOf, wholeText } from "../plates/words.js";
 import { Waiting } from "../progress/waiting.js";
-import { ChangeTable, hatch } from "./answerchange.js";
+import { ChangeTable } from "./answerchange.js";
 import { sentencesOf } from "./changesentences.js";
+import { showWithout } from "./inputwithout.js";
 
 /**
- * @import { Counterfactual, ImageInput, Target, TextInput } from "../core/schemas.js"
+ * @import { Counterfactual, Target } from "../core/schemas.js"
  * @import { Started } from "../core/types.js"
  * @import { WorkbenchView } from "../plates/types.js"
  */
@@ -115,55 +113,7 @@ export class CounterfactualPanel {
       withClass(found.top, found.to, found.after[found.to]),
     );
     this.node.dataset.hidden = String(found.hidden.length);
-    const hidden = new Set(found.hidden.flat());
-    const { input } = info;
-    if (input.kind === "image") await this.#showPicture(id, input, hidden);
-    else this.#showWords(/** @type {TextInput} */ (input), hidden);
-  }
-
-  /**
-   * @param {string} id
-   * @param {ImageInput} input
-   * @param {Set<number>} hidden
-   */
-  async #showPicture(id, input, hidden) {
     const grid = this.workbench.received.find((map) => map.grid)?.grid ?? [1, 1];
-    const clip = input.frames ? await sheetOf(input.frames) : null;
-    const image = el("img", { alt: `The picture, ${count(hidden.size, "patch", "patches")} hidden` });
-    if (clip) image.src = (await clip.seen(id)).src;
-    else image.src = `${explanationPath(id)}/input.png`;
-    const cover = el("canvas", { class: "cover", "aria-hidden": "true" });
-    this.shown.replaceChildren(el("div", { class: "sheet" }, image, cover));
-    hatch(cover, hidden, layoutOf(grid, clip));
-  }
-
-  /**
-   * @param {TextInput} input
-   * @param {Set<number>} hidden
-   */
-  #showWords(input, hidden) {
-    const units = unitsOf(input, "words");
-    const isHidden = units.map(({ tokens }) => tokens.some((token) => hidden.has(token)));
-    const { drawing } = input.molecule ?? {};
-    if (input.molecule && drawing) {
-      const radius = radiusOf(input.molecule);
-      const rings = drawing.places.flatMap(([x, y], i) =>
-        isHidden[i] ? [svg("circle", { class: "gone", cx: x, cy: y, r: radius })] : [],
-      );
-      const label = `The molecule, ${count(rings.length, "atom")} hidden`;
-      const box = `0 0 ${drawing.size.join(" ")}`;
-      return void this.shown.replaceChildren(
-        svg("svg", { viewBox: box, role: "img", "aria-label": label }, outlines(drawing), ...rings),
-      );
-    }
-    const text = wholeText(input);
-    /** @type {(string | Node)[]} */
-    const nodes = [];
-    let at = 0;
-    units.forEach(({ start, end }, i) => {
-      nodes.push(text.slice(at, start), isHidden[i] ? el("del", {}, text.slice(start, end)) : text.slice(start, end));
-      at = end;
-    });
-    this.shown.replaceChildren(el("p", { class: "words" }, ...nodes, text.slice(at)));
+    await showWithout(this.shown, { id, input: info.input, grid, hidden: new Set(found.hidden.flat()) });
   }
 }

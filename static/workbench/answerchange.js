@@ -70,6 +70,7 @@ export class AnswerChange {
     this.#panel ??= Promise.all([
       import("../tools/counterfactual.js"),
       addStyleSheet("tools/counterfactual.css"),
+      addStyleSheet("tools/inputwithout.css"),
       addStyleSheet("workbench/ranks.css"),
     ]).then(([{ CounterfactualPanel }]) => {
       const panel = new CounterfactualPanel(this.workbench);

@@ -18,7 +18,7 @@ are corrected for the number of maps that were looked at: the error is that any 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Annotated, Any
 
@@ -75,7 +75,7 @@ class TriedSize(Record):
     holds: Annotated[bool, describe("Whether the claim holds for them.")]
     why: Annotated[str, describe("Why it does not; empty where it does.")]
     draws: Annotated[int, describe("How many random sets they were compared with.")]
-    as_good: Annotated[int, describe("How many of these lowered the answer as much or more under one filling.", key="asGood")]
+    as_good: Annotated[int, describe("How many of these lowered the answer as much or more under one filling.")]
     falls: Annotated[tuple[FillingFall, ...], describe("Of each filling that was tried.")]
 
     @property
@@ -100,7 +100,7 @@ class Claim(Record, name="MapClaim"):
     answer: Annotated[float, describe("The answer to the whole input, from 0 to 1.")]
     fall: Annotated[float | None, describe("By how much the answer falls at least, under any of the fillings; null without a claim.")]
     error: Annotated[float, describe("The largest probability that the claim is wrong.")]
-    looked_at: Annotated[int, describe("The number of maps for which the error is corrected.", key="lookedAt")]
+    looked_at: Annotated[int, describe("The number of maps for which the error is corrected.")]
     tried: Annotated[tuple[TriedSize, ...], describe("The sizes that were tried, in order.")]
     asked: Annotated[int, describe("How many answers of the model it took.")]
     notes: Annotated[tuple[str, ...], HIDDEN] = ()
@@ -162,27 +162,62 @@ def claim(
             progress(done, total)
         check()
 
-    output = target_output(model, list(result.labels), infos[0].to_json())
-    draws = draws_of(model, result, found[0], output, check_seed(seed), before_pass)
-    count = len({other.method for other in result.maps if not is_control(other.method)}) if looked_at is None else looked_at
-    return find_claim(draws, found[0], result.input, error=error, least=least, looked_at=max(1, count))
-
-
-def draws_of(
-    model: Model, result: Explanation, of: Attribution, output: TargetOutput, seed: int = 0, before_pass: BeforePass | None = None
-) -> Draws:
-    """Return the :class:`Draws` of the input of ``result``, over the parts of the map ``of``. Raises ExplainerError as :func:`claim`."""
     if model.weights_digest != result.weights_digest:
         raise ExplainerError(f"The result is of {result.model} with other weights: pass the model that was explained.")
     if result.prompts or result.windows:
         raise ExplainerError("A claim is about a picture, a molecule, or a text that the model reads whole.")
+    draws = draws_of_result(model, result, label, seed=seed, before_pass=before_pass)
+    count = len({other.method for other in result.maps if not is_control(other.method)}) if looked_at is None else looked_at
+    return find_claim(draws, ranked_map(found[0]), result.input, error=error, least=least, looked_at=max(1, count))
+
+
+def draws_of_result(model: Model, result: Explanation, label: str, *, seed: int = 0, before_pass: BeforePass | None = None) -> Draws:
+    """Return the :class:`Draws` of the input of ``result`` for the explained target called ``label``: all its maps may share them. Raises
+    ExplainerError as :func:`claim`.
+    """
     tensors = {name: tensor.to(model.device) for name, tensor in result.tensors.items()}
     if result.place is not None:
         model = model.at(result.place.at, Prepared(tensors, (result.input,), ((),)))
-    inputs = input_fillings(model, tensors, result.input, of.patches)
+    info = next(info for info in result.targets if info.label == label)
+    grid = next((of.patches for of in result.maps if of.target == label), None)
+    output = target_output(model, list(result.labels), info.to_json())
+    return draws_of(model, tensors, result.input, grid, output, seed=check_seed(seed), before_pass=before_pass)
+
+
+@dataclass(frozen=True)
+class RankedMap:
+    """A map whose order a claim follows: its method and target, its scores (N,) of the tokens that can be replaced, and whether they are
+    signed.
+    """
+
+    method: str
+    target: str
+    scores: Tensor
+    is_signed: bool
+
+
+def ranked_map(of: Attribution) -> RankedMap:
+    """Return a map without what does not belong to its order."""
+    return RankedMap(of.method, of.target, of.scores[of.content], of.signed)
+
+
+def draws_of(
+    model: Model,
+    tensors: Mapping[str, Tensor],
+    shown: ImageInput | TextInput,
+    grid: tuple[int, int] | None,
+    output: TargetOutput,
+    *,
+    seed: int = 0,
+    before_pass: BeforePass | None = None,
+) -> Draws:
+    """Return the :class:`Draws` of one input, ``shown``, a batch of one in ``tensors``; of a picture over its ``grid`` of patches.
+    ``model`` is asked about the place that is explained, and ``output`` reads its answer. Raises ExplainerError as :func:`claim`.
+    """
+    inputs = input_fillings(model, tensors, shown, grid)
     if all(filling.is_drawn for filling in inputs.fillings):
         raise ExplainerError("Every filling of this input is drawn at random, and a claim needs one that is not.")
-    return Draws(inputs, parts_of(inputs.tokens, result.input), answer_from_0_to_1(output), seed, before_pass)
+    return Draws(inputs, parts_of(inputs.tokens, shown), answer_from_0_to_1(output), seed, before_pass)
 
 
 def answer_from_0_to_1(output: TargetOutput) -> Callable[[Tensor], Tensor]:
@@ -204,12 +239,12 @@ def answer_from_0_to_1(output: TargetOutput) -> Callable[[Tensor], Tensor]:
     return answer
 
 
-def map_order(of: Attribution, parts: Sequence[tuple[int, ...]]) -> list[int]:
+def map_order(of: RankedMap, parts: Sequence[tuple[int, ...]]) -> list[int]:
     """Return the indices of ``parts`` in the order of a map, its largest score first; a word or an atom of several tokens has their sum if
     scores are signed, else the largest. Of equal ones the earlier goes first.
     """
-    scores = of.scores[of.content].double()
-    merged = torch.stack([scores[list(part)].sum() if of.signed else scores[list(part)].max() for part in parts])
+    scores = of.scores.double()
+    merged = torch.stack([scores[list(part)].sum() if of.is_signed else scores[list(part)].max() for part in parts])
     return list(map(int, merged.argsort(descending=True, stable=True)))
 
 
@@ -222,7 +257,7 @@ def sizes_of(parts: int, error: float) -> list[int]:
 
 
 def find_claim(
-    draws: Draws, of: Attribution, shown: ImageInput | TextInput, *, error: float = ERROR, least: float = LEAST, looked_at: int = 1
+    draws: Draws, of: RankedMap, shown: ImageInput | TextInput, *, error: float = ERROR, least: float = LEAST, looked_at: int = 1
 ) -> Claim:
     """Search the claim of a map ``of`` an input, ``shown``, by ``draws``, which several maps may share. See :func:`claim`."""
     order, whole = map_order(of, draws.parts), draws.whole
@@ -261,8 +296,8 @@ def find_claim(
 
 
 def _try(draws: Draws, chosen: Sequence[int], bound_error: float, rank_error: float, least: float) -> TriedSize:
-    """Test the set of ``chosen`` parts: look after 8 draws, then whenever the claim could hold, and stop as soon as it does or no longer
-    can. ``bound_error`` is that of either bound, ``rank_error`` that of its rank among random sets.
+    """Test the set of ``chosen`` parts: look after 8, 24, 56, ... draws and when the claim could hold, and stop as soon as it does or no
+    longer can. ``bound_error`` is that of either bound, ``rank_error`` that of its rank among random sets.
     """
     size, drawn = len(chosen), [filling.is_drawn for filling in draws.fillings]
     bounds: list[FillingFall] = []
@@ -294,7 +329,7 @@ def _try(draws: Draws, chosen: Sequence[int], bound_error: float, rank_error: fl
             if all(fall_bounds(column, draws.whole, bound_error)[0] >= least for column in falls[:, drawn].T):
                 return outcome("")
             needed = min(MAX_DRAWS, count + count // 2)
-        following = needed if count < needed else None
+        following = min(needed, 2 * count + _FIRST_LOOK) if count < needed else None
     return outcome(f"after {count} draws their mean fall may still be below {least:g}")
 
 

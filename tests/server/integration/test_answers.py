@@ -172,6 +172,8 @@ def test_every_call_answers_what_it_declares(site: Site) -> None:
     posted(site, f"{of}/patch-similarity", patch=3)
     ask_about_answers(site)
     posted(site, f"{of}/deletion-test", fractions=[0, 0.5, 1])
+    for document in (image, text):
+        posted(site, f"{root[document['id']]}/claim", method=METHODS[0])
     posted(site, f"{root[text['id']]}/counterfactual", to=next(entry["label"] for entry in text["top"][1:]))
     posted(site, f"{root[text['id']]}/deletion-test", remove=[1], replace={"1": "fine"})
     scores = image["maps"][0]["scores"]

@@ -11,8 +11,8 @@ import torch
 from torch import Tensor
 
 import explainers
-from explainers import Attribution, Citation, ExplainerError
-from explainers.analysis.claims.claim import SHARE, find_claim, map_order, sizes_of
+from explainers import ExplainerError
+from explainers.analysis.claims.claim import SHARE, RankedMap, find_claim, map_order, sizes_of
 from explainers.analysis.claims.draws import Draws
 from explainers.models.inputs.types import ImageInput
 from explainers.models.removal.fillings import Filling, InputFillings
@@ -42,22 +42,8 @@ def toy(seed: int = 0, weights: Tensor = WEIGHTS) -> Draws:
     return Draws(InputFillings(PARTS, fillings), [(i,) for i in range(PARTS)], lambda logits: logits[:, 0], seed)
 
 
-def toy_map(scores: Tensor) -> Attribution:
-    return Attribution(
-        method="toy",
-        method_name="toy",
-        rule=None,
-        title="Toy",
-        source=Citation(authors="Doe", year=2026, title="Toy"),
-        target="zebra",
-        scores=scores,
-        content=torch.ones(len(scores), dtype=torch.bool),
-        patches=(8, 8),
-        text=None,
-        signed=True,
-        class_specific=True,
-        seconds=0.0,
-    )
+def toy_map(scores: Tensor) -> RankedMap:
+    return RankedMap("toy", "zebra", scores, is_signed=True)
 
 
 TRUE_MAP = toy_map(torch.arange(PARTS, 0, -1).float())
@@ -136,7 +122,7 @@ def test_sizes_double_up_to_a_third_and_leave_out_what_a_random_order_finds() ->
 def test_pieces_of_a_word_count_together() -> None:
     of = toy_map(torch.tensor([3.0, 1, 2.5, 2]))
     assert map_order(of, [(0,), (1, 2), (3,)]) == [1, 0, 2]  # 3.5 is their sum
-    assert map_order(replace(of, signed=False), [(0,), (1, 2), (3,)]) == [0, 1, 2]
+    assert map_order(replace(of, is_signed=False), [(0,), (1, 2), (3,)]) == [0, 1, 2]
 
 
 def test_a_claim_of_a_picture_is_made_of_answers_that_are_asked_by_hand() -> None:

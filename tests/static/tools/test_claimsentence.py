@@ -1,0 +1,36 @@
+"""The words of a claim on a plate."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tests.support.node import compute
+
+WORDS = "async ([found, parts]) => (await script('tools/claimsentence.js')).claimInWords(found, parts)"
+WHOLE = "Replacing these 2 patches by any of the five fillings lowers the probability of zebra by at least 0.31."
+
+
+def words(parts: list[str] | None = None, **changed: Any) -> Any:
+    found = {"holds": True, "hidden": [[4], [9]], "fall": 0.3199, "error": 0.05, "sentence": WHOLE}
+    return compute(WORDS, [{**found, **changed}, parts or ["patch", "patches"]])
+
+
+def test_the_result_is_first_and_the_bound_is_rounded_down() -> None:
+    assert words() == {
+        "says": "Replace these 2 patches, and the probability falls by 0.31 or more.",
+        "more": "2 patches drawn at random do less, in 95 % of draws. Error: at most 5 %.",
+        "whole": WHOLE,
+    }
+
+
+def test_why_there_is_none_is_said_alone() -> None:
+    none = words(
+        ["word", "words"],
+        holds=False,
+        hidden=[],
+        fall=None,
+        sentence="No such claim: of 6 words a random order finds the best too easily.",
+    )
+    assert none == {"says": "No such claim.", "more": "Of 6 words a random order finds the best too easily.", "whole": ""}
+    longer = words(holds=False, sentence="No such claim for the first 4 patches, which come nearest: replaced by black, they lower it.")
+    assert longer["more"] == "For the first 4 patches, which come nearest: replaced by black, they lower it."
