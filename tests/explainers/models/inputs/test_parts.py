@@ -10,7 +10,7 @@ from torch import nn
 
 import explainers
 from explainers import ExplainerError, Preprocessing
-from explainers.models.inputs.parts import PARTS, in_words, kind_named, parts_read, parts_taken
+from explainers.models.inputs.parts import PARTS, check_reads, in_words, kind_named, parts_taken
 from tests.support.own_models.case import text_model, vit
 from tests.support.sound_models import SOUND_FAMILIES
 from tests.support.task_models import picture_writer
@@ -39,7 +39,7 @@ MODELS: dict[str, tuple[Callable[[], Any], dict[str, Any], list[str], list[str],
     "text": (text_model, {"tokenizer": wordpiece()}, ["text"], ["text", "picture"], r"takes texts \(input_ids\), and no pictures"),
     "video": (video_model, {"preprocess": SQUARE}, ["video"], ["picture"], "pictures are not read"),
     "dual": (dual, {"preprocess": SQUARE}, ["picture", "text"], ["picture"], "compares pictures with texts"),
-    "writer": (picture_writer, {}, ["picture", "text"], ["text"], "so that pictures are read too"),
+    "writer": (picture_writer, {}, ["picture", "text"], ["text"], "so that pictures and texts are read too"),
     "sound": (
         SOUND_FAMILIES["AST"][0],
         {},
@@ -103,8 +103,11 @@ def test_parts_are_told_by_arguments_and_written_with_them() -> None:
 
 
 def test_a_video_may_take_the_place_of_a_picture() -> None:
-    assert parts_read("text", {"picture_grid": (2, 2), "reads_videos": True}) == ("picture", "video", "text")
-    assert parts_read("molecule", {}) == ("molecule",)
+    reads: Any = ("picture", "video", "text")
+    for kind in (["picture", "text"], [*reads], None, "text"):
+        check_reads(kind, reads, "writer")
+    with pytest.raises(ExplainerError, match="writer reads pictures, videos and texts, so that pictures are read too"):
+        check_reads(["video"], ("picture", "video", "text"), "writer")
 
 
 def test_a_report_says_what_is_not_read() -> None:
