@@ -39,7 +39,7 @@ MODELS: dict[str, tuple[Callable[[], Any], dict[str, Any], list[str], list[str],
     "text": (text_model, {"tokenizer": wordpiece()}, ["text"], ["text", "picture"], r"takes texts \(input_ids\), and no pictures"),
     "video": (video_model, {"preprocess": SQUARE}, ["video"], ["picture"], "pictures are not read"),
     "dual": (dual, {"preprocess": SQUARE}, ["picture", "text"], ["picture"], "compares pictures with texts"),
-    "writer": (picture_writer, {}, ["picture", "text"], ["text"], "so that pictures and texts are read too"),
+    "writer": (picture_writer, {}, ["picture", "text"], ["text"], "so that pictures are read too"),
     "sound": (
         SOUND_FAMILIES["AST"][0],
         {},
@@ -106,7 +106,7 @@ def test_a_video_may_take_the_place_of_a_picture() -> None:
     reads: Any = ("picture", "video", "text")
     for kind in (["picture", "text"], [*reads], None, "text"):
         check_reads(kind, reads, "writer")
-    with pytest.raises(ExplainerError, match="writer reads pictures, videos and texts, so that pictures are read too"):
+    with pytest.raises(ExplainerError, match="writer reads pictures, videos and texts, so that pictures and texts are read too"):
         check_reads(["video"], ("picture", "video", "text"), "writer")
 
 
