@@ -63,7 +63,7 @@ class AnswerTable(Record):
         table = [["", "logit", *self.columns]]
         for row, logit, scores in zip(self.rows, self.logits.tolist(), self.scores.tolist(), strict=True):
             table.append([row, f"{logit:.2f}", *(f"{score:.3g}" for score in scores)])
-        head = f"{self.model}: each word of the answer by the words of the prompt, {self.title}"
+        head = f"{self.model}: each word of the answer by the {'words of the prompt' if self.prompt else 'source'}, {self.title}"
         return "\n".join([head, *align(table, left=(0,)), *(f"note: {note}" for note in self.notes)])
 
     def figure(self) -> Figure:
@@ -120,7 +120,7 @@ def answer_table(
     placed, prepared = ask_at(opened, with_chat_template(opened, prompt) if chat else prompt, "words")
     record = prepared.inputs[0]
     assert isinstance(record, TextInput)
-    if not record.words:
+    if not record.words and record.text != "":  # a picture alone has none
         raise ExplainerError("The words of this prompt are unknown, as it came as tensors: send it as a text.")
     given = explain(opened, prepared, list(range(len(placed.labels))), [method], at="words", seed=seed, cancelled=cancelled)
     result = given[0] if isinstance(given, list) else given

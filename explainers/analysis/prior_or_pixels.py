@@ -26,7 +26,7 @@ from explainers.json_records import Record, describe
 from explainers.models.inputs.types import ANSWER, PICTURE, PicturePrompt, PicturePromptInput, Prepared
 from explainers.models.libraries.vision_language import later_entries_of, pixels_name
 from explainers.models.model import Model
-from explainers.models.tasks import PictureAnswer
+from explainers.models.tasks import GeneratedAnswer
 from explainers.models.tasks.generated_answer import WORD
 from explainers.pipeline.memory_steps import in_memory_steps
 from explainers.pipeline.places import ask_at, with_chat_template
@@ -42,6 +42,7 @@ __all__ = ["LogitShares", "PriorOrPixels", "prior_or_pixels"]
 
 #: The parts of a logit after its pictures.
 _OTHERS = ("prompt", "answer so far", "constant")
+_START = "start"  # of the decoder, in place of the prompt, where a text is written from a picture alone
 _COUNTED_LATER = "In these shares, what the picture adds to later blocks is counted as the picture's."
 #: The largest part of a logit, or of 1 if that is more, that may be missing from the sum of its shares before a note says so.
 _MAX_MISSING_SHARE = 1e-3
@@ -157,8 +158,8 @@ def prior_or_pixels(
     The explained number is the sum of the logits of the word's tokens. The share of a token is its embedding at the first block of the
     language model times the signal that arrives there under the rule ``libra``, summed over the width; the constant share is that of all
     biases. A picture that enters later blocks too (Qwen3-VL's deepstack) has that counted in its share. The shares add up to the logit but
-    for ``missing``. The prompt includes its special tokens and those of a chat template; tokens inside a picture that show no part of it,
-    such as the ends of its rows, count as the picture.
+    for ``missing``. The prompt includes its special tokens, those of a chat template and the start of a decoder; tokens inside a picture
+    that show no part of it, such as the ends of its rows, count as the picture.
 
     The same is computed for the same words with every pixel of the picture grey (128 of 255): what of the picture's share is still there
     does not depend on what it shows. The difference of the two logits is what its contents changed.
@@ -167,7 +168,7 @@ def prior_or_pixels(
     :func:`explainers.explain`. Raises ExplainerError for a model that writes nothing about pictures.
     """
     opened, check = model_of(model), checker(cancelled)
-    if not isinstance(opened.task, PictureAnswer):
+    if not opened.reads_pictures or not isinstance(opened.task, GeneratedAnswer):
         raise ExplainerError(f"{opened.name} writes nothing about pictures: pass a model that does (LLaVA's kind).")
     placed, prepared = ask_at(opened, with_chat_template(opened, prompt) if chat else prompt, "words")
     record = prepared.inputs[0]
@@ -182,6 +183,8 @@ def prior_or_pixels(
         name = pixels_name(prepared.tensors)
         painted = {**prepared.tensors, name: opened.grey_pixels(record).to(prepared.tensors[name])}
         grey, _ = _shares(placed, painted, parts, len(record.pictures), check)
+    elif opened.reads == ("sound",):
+        notes.append("There is no grey sound, so that nothing is shown for one.")
     else:
         notes.append("How this model's pictures are prepared is not known, so that nothing is shown for a grey one.")
     notes += _notes_on_missing([original] if grey is None else [original, grey], unruled)
@@ -208,7 +211,8 @@ def _parts_of(record: PicturePromptInput) -> tuple[tuple[str, ...], Tensor]:
             return max(0, sum(first <= index for first in firsts) - 1)
         return count + (part == ANSWER)
 
-    return (*record.picture_names, *_OTHERS), torch.tensor([part_of(index, token.part) for index, token in enumerate(record.tokens)])
+    others = _OTHERS if record.text != "" else (_START, *_OTHERS[1:])
+    return (*record.picture_names, *others), torch.tensor([part_of(index, token.part) for index, token in enumerate(record.tokens)])
 
 
 class _PictureRecording(Recording):

@@ -114,7 +114,8 @@ def token_activation_maps(
         return _of_module(model, inputs, tokenizer, image_token, grid, tokens)
     opened = model_of(model)
     if not isinstance(opened.task, PictureAnswer) or opened.raw_forward is None:
-        raise ExplainerError(f"{opened.name} writes nothing about pictures: pass a model that does (LLaVA's kind).")
+        why = "gives no logits at the tokens of a picture" if opened.reads_pictures else "writes nothing about pictures"
+        raise ExplainerError(f"{opened.name} {why}: pass a model that does (LLaVA's kind).")
     prepared = inputs if isinstance(inputs, Prepared) else opened.prepare(inputs)
     record, ids = prepared.inputs[0], prepared.tensors["input_ids"][0]
     assert isinstance(record, PicturePromptInput)

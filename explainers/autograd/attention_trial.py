@@ -50,12 +50,13 @@ def made_up_text(model: Model, tokens: int) -> dict[str, Tensor]:
     the place that it is asked about lies further on. If that is in an answer, the answer follows; a model that answers no text alone gets a
     picture of random numbers after it.
     """
+    if "text" not in model.reads:  # it writes from a picture or a sound
+        alone = model.prepare_input({"pixel_values": _made_up_picture(model)})
+        return (alone if model.reading is None else model.reading.complete(alone)).tensors
     most = model.details.get("max_tokens") or tokens
     completed = _completed(model, min(tokens, most))
     if isinstance(model.module, WordsAndPatches):
-        size = (1, model.details["channels"], *model.details["input"])
-        pixels = torch.randn(size, generator=torch.Generator().manual_seed(0)).to(device=model.device, dtype=model.dtype)
-        return model.module.joined(completed["input_ids"], pixels)
+        return model.module.joined(completed["input_ids"], _made_up_picture(model))
     length = completed["input_ids"].shape[1]
     if model.reading is None or length > tokens:
         too_many = 0 if DECODER_TOKENS in completed else max(0, length - most)
@@ -73,6 +74,12 @@ def _completed(model: Model, tokens: int) -> dict[str, Tensor]:
     return model.reading.complete(Prepared(tensors, (record,), ((),))).tensors
 
 
+def _made_up_picture(model: Model) -> Tensor:
+    """Return a picture of random numbers for ``model``, (1, channels, height, width)."""
+    size = (1, model.details["channels"], *model.details["input"])
+    return torch.randn(size, generator=torch.Generator().manual_seed(0)).to(device=model.device, dtype=model.dtype)
+
+
 def trial_tensors(model: Model) -> dict[str, Tensor]:
     """Return the tensors of one made-up input for a model: a picture of random numbers, a text of three repeated token ids (of a CLIP model
     also the prompt "a"), or the molecule CCO. No preprocessing is needed, which may be missing.
@@ -81,9 +88,7 @@ def trial_tensors(model: Model) -> dict[str, Tensor]:
         return model.prepare("CCO").tensors
     if model.kind == "text":
         return made_up_text(model, _WORDS)
-    size = (1, model.details["channels"], *model.details["input"])
-    pixels = torch.randn(size, generator=torch.Generator().manual_seed(0))
-    tensors = {"pixel_values": pixels.to(device=model.device, dtype=model.dtype)}
+    tensors = {"pixel_values": _made_up_picture(model)}
     return tensors if model.prompt_inputs is None else {**tensors, **model.prompt_inputs(["a"]).tensors}
 
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 import torch
 from torch import Tensor
 
@@ -54,7 +52,7 @@ def relevance_of_rows(attention: TwoRowAttention, gradients: TwoRowAttention) ->
     7), and attention from the decoder's tokens to the encoder's adds N(R_t)^T M N(R_s) to R_ts (eq. 10). N takes off the identity, divides
     each row by its sum, and adds the identity again (eqs. 8 and 9); a row of zeros stays.
     """
-    maps = [(a.detach() * g).clamp(min=0).mean(1) for a, g in zip(attention.maps, gradients.maps, strict=True)]
+    maps = [attention.mean_over_heads((a.detach() * g).clamp(min=0)) for a, g in zip(attention.maps, gradients.maps, strict=True)]
     by_layer = attention.with_maps(maps)
     samples, written, source = by_layer.decoder[0][1].shape
     identity_of_source = torch.eye(source, dtype=maps[0].dtype, device=maps[0].device).expand(samples, -1, -1)
@@ -90,8 +88,3 @@ def rows_read(trace: Trace, of_written: Tensor, across: Tensor) -> Tensor:
     weight = (is_read / is_read.sum(1, keepdim=True).clamp(min=1))[:, None]
     source, written = (weight @ across)[:, 0], (weight @ of_written)[:, 0]
     return torch.cat([source, written], 1) if joint.order is None else source + written.gather(1, joint.order)
-
-
-def mean_over_heads(maps: Sequence[Tensor]) -> list[Tensor]:
-    """Return each of the attention ``maps`` (B, H, queries, keys) as the mean over its heads."""
-    return [each.detach().mean(1) for each in maps]

@@ -11,7 +11,6 @@ from explainers.models.inputs.sounds import SoundPreparation
 from explainers.models.inputs.types import ModelKind
 from explainers.models.libraries import recognition as lib
 from explainers.models.model import Model
-from explainers.models.processor_prompts import ProcessorReader
 from explainers.models.structure.two_rows import SourceAndWritten
 from explainers.models.structure.word_places import WORD_TABLES, tables_of_words
 
@@ -23,10 +22,11 @@ def details_of(model: Model, readers: InputReaders, library: lib.Library, width:
     """Return facts about ``model`` for JSON, by name. ``readers`` prepare its inputs, ``library`` is the library of its module, and
     ``width`` is the width of its tokens.
 
-    Always there, None where they do not apply, are sizes (``blocks``, ``heads``, ``width``, ``classes``, ``parameters``), the input
-    (``grid``: rows and columns of patches, ``input``: height and width in pixels, ``channels``, ``frames``, ``max_tokens``), ids of special
-    tokens, ``class_token``, ``library`` and ``source``, the model's name. Only models that have them get the facts of a task, the names of
-    word tables, the two constants of a similarity, and ``sound_rate``, how many samples a second a model of sounds takes.
+    Always there are ``reads``, the parts of an input that it reads, and, None where they do not apply, sizes (``blocks``, ``heads``,
+    ``width``, ``classes``, ``parameters``), the input (``grid``: rows and columns of patches, ``input``: height and width in pixels,
+    ``channels``, ``frames``, ``max_tokens``), ids of special tokens, ``class_token``, ``library`` and ``source``, the model's name. Only
+    models that have them get the facts of a task, the names of word tables, the two constants of a similarity, and ``sound_rate``, how
+    many samples a second a model of sounds takes.
     """
     module, words, task = model.module, readers.words, model.task
     layout = model.layout_of(readers.first)
@@ -35,10 +35,11 @@ def details_of(model: Model, readers: InputReaders, library: lib.Library, width:
         "blocks": len(model.blocks),
         "heads": lib.heads_of(model.blocks[0], (lib.text_config if model.reads_text else lib.vision_config)(module), width),
         "width": width,
-        "channels": lib.channels_of(module) if readers.takes_pixels else None,
+        "channels": _channels(readers) if readers.takes_pixels else None,
         "grid": layout.grid,
         "picture_grid": None if readers.pictures is None else readers.pictures.grid,
-        "reads_videos": isinstance(readers.pictures, ProcessorReader) and readers.pictures.reads_videos,
+        "reads": readers.parts(model.kind),
+        "reads_videos": readers.reads_videos,
         "frames": None if clip is None else clip.frames,
         "input": tuple(readers.first["pixel_values"].shape[-2:]) if readers.takes_pixels and not readers.by_processor else None,
         "max_tokens": words.max_tokens if words else None,
@@ -58,6 +59,10 @@ def details_of(model: Model, readers: InputReaders, library: lib.Library, width:
         **_similarity(module, model.kind),
         **_word_tables(model, readers),
     }
+
+
+def _channels(readers: InputReaders) -> int:
+    return readers.recipe.channels if isinstance(readers.recipe, SoundPreparation) else lib.channels_of(readers.module)
 
 
 def _word_tables(model: Model, readers: InputReaders) -> dict[str, tuple[str, ...]]:

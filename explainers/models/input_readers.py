@@ -13,11 +13,15 @@ from torch import Tensor, nn
 from explainers.errors import ExplainerError
 from explainers.models.chat_prompts import has_chat_template, read_chat
 from explainers.models.inputs.molecules import MoleculeReader, reader_named
+from explainers.models.inputs.parts import PartName
+from explainers.models.inputs.sounds import SoundPreparation
 from explainers.models.inputs.texts import TextReader, special_ids, token_limit
 from explainers.models.inputs.transforms import AnyPreprocessing
 from explainers.models.inputs.types import Input, ModelKind, PicturePromptInput, Prepared
 from explainers.models.libraries import recognition as lib
 from explainers.models.libraries.calls import names_in_forward
+from explainers.models.libraries.sound_models import sound_preparation
+from explainers.models.libraries.source_writers import WriterSource, writer_source_of
 from explainers.models.libraries.vision_language import picture_token_of, refuse_without_processor
 from explainers.models.libraries.words_and_patches import WordsAndPatches
 from explainers.models.picture_after_text import PictureAfterTextReader, picture_after_text_reader
@@ -30,6 +34,7 @@ from explainers.models.processor_prompts import (
     processor_of,
     processor_reader,
 )
+from explainers.models.source_reader import SourceReader, source_reader
 
 
 @dataclass(frozen=True)
@@ -39,7 +44,7 @@ class InputReaders:
     recipe    how pictures are prepared; ``notes`` say which of it was guessed
     words     reads texts into tokens
     graphs    reads molecules into tensors
-    pictures  reads a picture and a prompt into tokens, for a vision-language model
+    pictures  reads a picture and a prompt into tokens, for a vision-language model; or a picture or a sound that a model writes from
     sample    tensors of two inputs, for trial passes; of one for a picture that a processor prepares with a prompt
     takes_pixels  whether pixels are among the tensors
     """
@@ -49,7 +54,7 @@ class InputReaders:
     notes: tuple[str, ...]
     words: TextReader | None
     graphs: MoleculeReader | None
-    pictures: PicturePromptReader | PictureAfterTextReader | ProcessorReader | None
+    pictures: PicturePromptReader | PictureAfterTextReader | ProcessorReader | SourceReader | None
     sample: Mapping[str, Tensor]
     takes_pixels: bool
 
@@ -57,6 +62,24 @@ class InputReaders:
     def by_processor(self) -> bool:
         """Return whether pictures are prepared by the model's processor, whose tensors have another size for each picture."""
         return isinstance(self.pictures, ProcessorReader)
+
+    def parts(self, kind: ModelKind) -> tuple[PartName, ...]:
+        """Return the parts of an input that a model of this ``kind`` reads with these readers, in the order in which they are named."""
+        shown: PartName = "sound" if isinstance(self.recipe, SoundPreparation) else "picture"
+        if kind == "molecule":
+            return ("molecule",)
+        if kind == "image" or isinstance(self.pictures, SourceReader):
+            return (shown,) if lib.clip_shape(self.module) is None else ("video",)
+        if kind == "clip":
+            return "picture", "text"
+        if self.pictures is None:
+            return ("text",)
+        return ("picture", "video", "text") if self.reads_videos else ("picture", "text")
+
+    @property
+    def reads_videos(self) -> bool:
+        """Return whether videos can be sent in the place of pictures with a text."""
+        return isinstance(self.pictures, ProcessorReader) and self.pictures.reads_videos
 
     @property
     def first(self) -> dict[str, Tensor]:
@@ -75,6 +98,8 @@ class InputReaders:
             return partial(prepare_of_molecules, self.module, self.graphs, prefix)
         if isinstance(self.pictures, ProcessorReader):
             return partial(prepare_by_processor, self.pictures)
+        if isinstance(self.pictures, SourceReader):
+            return self.pictures.read
         if self.pictures is not None:
             return partial(prepare_picture_prompts, self.module, self.pictures)
         if kind == "text":
@@ -89,6 +114,7 @@ class InputReaders:
         reads none, or how they are prepared is not known.
         """
         known = isinstance(self.pictures, ProcessorReader) or (self.pictures is not None and self.pictures.recipe is not None)
+        known = known and not isinstance(self.recipe, SoundPreparation)
         return self.pictures.grey_pixels if self.pictures is not None and known else None
 
     @property
@@ -97,7 +123,7 @@ class InputReaders:
         words = self.words
         if isinstance(self.pictures, ProcessorReader):
             return partial(prepare_by_processor, self.pictures, chat=True) if has_chat_template(self.pictures.processor) else None
-        if words is None or not has_chat_template(words.tokenizer):
+        if words is None or not has_chat_template(words.tokenizer) or isinstance(self.pictures, SourceReader):
             return None
         if self.pictures is not None:
             return partial(prepare_picture_prompts, self.module, self.pictures, chat=True)
@@ -112,6 +138,8 @@ def input_readers(
 
     Raises ExplainerError if the size of its images is not known, or the tokens of a picture in a text fill no square.
     """
+    if kind == "text" and (source := writer_source_of(module)) is not None:
+        return _source_readers(module, library, source, preprocess, tokenizer)
     picture_token = picture_token_of(module, library) if kind == "text" else None
     reason = ""
     if picture_token is not None and not isinstance(module, WordsAndPatches):
@@ -140,6 +168,22 @@ def input_readers(
         return InputReaders(module, recipe, notes, words, graphs, after_text, sample, takes_pixels)
     pictures, sample = picture_reader(module, words, recipe, notes, picture_token, sample)
     return InputReaders(module, recipe, notes, words, graphs, pictures, sample, takes_pixels)
+
+
+def _source_readers(module: nn.Module, library: lib.Library, source: WriterSource, preprocess: Any, tokenizer: Any) -> InputReaders:
+    """Return the readers of ``module`` of ``library``, an encoder-decoder that writes from its ``source``; see :func:`input_readers`."""
+    recipe: AnyPreprocessing | None
+    if source.is_sound:
+        recipe = sound_preparation(module, preprocess)
+        guess = recipe.guess
+    else:
+        recipe, guess = lib.preprocessing_of(module, library, preprocess)
+    notes = () if guess is None else (f"{guess[0].upper()}{guess[1:]}. Pass preprocess= to wrap to change them.",)
+    words = _text_reader(module, tokenizer, None)
+    size = recipe.size if isinstance(recipe, SoundPreparation) else _size(module, library, recipe)
+    pixels = _sample_pixels(module, size, 1 if source.is_sound else lib.channels_of(module))
+    reader, sample = source_reader(module, source, recipe, notes, pixels)
+    return InputReaders(module, recipe, notes, words, None, reader, sample, True)
 
 
 _LEAST_WORDS = 8  # smaller tables hold the types of tokens
@@ -183,17 +227,23 @@ def _end_of_texts(tokenizer: Any) -> int | None:
     return int(ids[-1]) if ids and ids[-1] in special_ids(tokenizer) else None
 
 
+def _sample_pixels(module: nn.Module, size: tuple[int, int] | None, channels: int) -> Tensor:
+    """Return two random images (2, channels, height, width) of ``size`` for trial passes of ``module``. Raises ExplainerError if the size
+    is unknown.
+    """
+    if size is None:
+        raise ExplainerError("the size of the images that the model takes is not known; pass preprocess=explainers.Preprocessing(...)")
+    pixels = torch.randn(2, channels, *size, generator=torch.Generator().manual_seed(0))
+    return pixels.to(lib.device_of(module), lib.dtype_of(module))
+
+
 def _sample(module: nn.Module, reads_images: bool, size: tuple[int, int] | None, reader: TextReader | None) -> dict[str, Tensor]:
     """Return the tensors with which trial passes of ``module`` are made: two random images of ``size`` (height, width), or two short texts
     of ordinary tokens that ``reader`` makes, or both. Raises ExplainerError if the size is needed and unknown.
     """
-    generator = torch.Generator().manual_seed(0)
     tensors: dict[str, Tensor] = {}
     if reads_images:
-        if size is None:
-            raise ExplainerError("the size of the images that the model takes is not known; pass preprocess=explainers.Preprocessing(...)")
-        pixels = torch.randn(2, lib.channels_of(module), *size, generator=generator)
-        tensors["pixel_values"] = pixels.to(lib.device_of(module), lib.dtype_of(module))
+        tensors["pixel_values"] = _sample_pixels(module, size, lib.channels_of(module))
     if reader is not None:
         words = getattr(lib.text_config(module), "vocab_size", None)
         special = reader.special if words or reader.tokenizer is None else reader.special | special_ids(reader.tokenizer)

@@ -34,6 +34,7 @@ from explainers.models.libraries.molecule_architectures import build_molecule_mo
 from explainers.models.libraries.recognition import is_asked_with_texts, kind_of
 from explainers.models.libraries.sentence_embedding import ATTRIBUTE, max_length_of, sentence_embedding_of
 from explainers.models.libraries.sound_models import reads_sounds
+from explainers.models.libraries.source_writers import writer_source_of
 from explainers.models.libraries.vision_language import VIDEO_PIXELS, picture_token_of
 from explainers.models.model import Model
 from explainers.models.outputs import Output
@@ -372,6 +373,9 @@ def _transformers_from_folder(folder: Path, config: dict[str, Any], name: str, h
     if reads_sounds(module):
         extractor = {} if "preprocess" in how or not has_saved(folder, _EXTRACTOR) else {"preprocess": load_saved(folder, _EXTRACTOR)}
         return _wrapped(module.eval(), name=name, **extractor, **how)
+    source = writer_source_of(module)
+    if source is not None and source.is_sound and "preprocess" not in how and has_saved(folder, _EXTRACTOR):
+        how = {**how, "preprocess": load_saved(folder, _EXTRACTOR)}
     if how.get("kind") is None:
         kind_of(module, "transformers")  # refuses what is of none, before a tokenizer is missed
     dual = hasattr(module, "get_image_features")
@@ -382,7 +386,7 @@ def _transformers_from_folder(folder: Path, config: dict[str, Any], name: str, h
     by_processor = picture_token_of(module, "transformers") is not None and processor_of(module, None) != (None, "")
     if reads_images and "preprocess" not in how and not by_processor:  # which wrap loads and tries, or says why it cannot
         companions["preprocess"] = _frame_processor(folder) or load_saved(folder, "AutoImageProcessor")
-    if (dual or not reads_images or is_asked_with_texts(module)) and "tokenizer" not in how:
+    if (dual or not reads_images or is_asked_with_texts(module) or source is not None) and "tokenizer" not in how:
         companions["tokenizer"] = load_saved(folder, "AutoTokenizer")
     if not reads_images and (embedding := sentence_embedding_of(folder)) is not None:
         module.add_module(ATTRIBUTE, embedding)

@@ -20,7 +20,7 @@ from explainers.models.companion_files.head_words import HeadWords
 from explainers.models.companion_files.prompt_words import PromptWords
 from explainers.models.companion_files.register_neurons import RegisterNeurons
 from explainers.models.eval_mode import evaluating
-from explainers.models.inputs.parts import PartName, parts_read
+from explainers.models.inputs.parts import PartName
 from explainers.models.inputs.types import Input, ModelKind, PicturePromptInput, Prepared, Side, Windows
 from explainers.models.labels import ClassEntry, places_of
 from explainers.models.layout import Layout
@@ -177,7 +177,7 @@ class Model:
         """The parts of an input that the model reads, such as ("picture", "text"); where it reads videos too, one may take the picture's
         place.
         """
-        return parts_read(self.kind, self.details)
+        return tuple(self.details["reads"])
 
     @property
     def reads_pictures(self) -> bool:

@@ -42,6 +42,7 @@ from explainers.models.outputs import (
 from explainers.models.padding import CHANGED_BY_PADDING, is_changed_by_padding
 from explainers.models.placement import placed
 from explainers.models.preparing import Prompts, prepare_images, prepare_windows
+from explainers.models.source_reader import SourceReader
 from explainers.models.structure import blocks as rows
 from explainers.models.structure.layouts import LayoutOf, image_layout, text_layout
 from explainers.models.structure.repeating import why_not_repeatable
@@ -164,7 +165,7 @@ def wrap(
     if reads_text:
         others = _of_other_words(sample) if kind == "text" and readers.pictures is None else None
         in_order = "input_ids" in first and readers.pictures is None
-        find_layout = partial(_find_text_layout, two_rows or module, structure, run, first, prefix, others, in_order, answers)
+        find_layout = partial(_find_text_layout, two_rows or module, structure, run, first, prefix, others, in_order, answers, readers)
     else:
         find_layout = partial(image_layout, module, structure, run, sample, prefix, answers, first_row)
     layout_of, layout = _find_layout(module, run, first, find_layout)
@@ -339,13 +340,17 @@ def _find_text_layout(
     other: Mapping[str, Tensor] | None,
     in_order: bool,
     answers: Tensor | None,
+    readers: InputReaders,
 ) -> LayoutOf:
     """Return the function that gives the layout of any batch of a model's texts; ``first`` is a sample text, ``answers`` its logits by
     ``run``; ``prefix`` says how many tokens stand before the words, None: find out.
 
     ``other`` is a sample of other words, to find out whether the model reads the words in a second way; None: that is not checked.
-    ``in_order``: whether the tokens must lie in the order of the words. Raises ExplainerError if they do not, or if words are read twice.
+    ``in_order``: whether the tokens must lie in the order of the words. ``readers`` prepare inputs; tokens of a picture that the model
+    writes from must lie where they are drawn. Raises ExplainerError if they do not, or if words are read twice.
     """
+    if isinstance(readers.pictures, SourceReader):
+        readers.pictures.check(module, structure, run, first)
     words = find_word_places(module, structure, run, first) if in_order else WordPlaces()
     layout_of = text_layout(module, structure, run, first, prefix, words)
     if other is not None and reads_words_twice(module, structure, run, first, other, answers):

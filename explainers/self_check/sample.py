@@ -46,6 +46,8 @@ def sample_of(model: Model) -> Sample:
         return Sample(MOLECULE, MOLECULE)
     if model.kind == "text":
         source: Any = TEXT if model.task is None else model.task.sample(TEXT)
+        if "text" not in model.reads:
+            return Sample(picture(), picture()) if "picture" in model.reads else _random_sample(model)
         if model.reads_pictures:
             source = PicturePrompt(picture(), source)
         return Sample(source, source)
@@ -54,6 +56,10 @@ def sample_of(model: Model) -> Sample:
     try:
         model.prepare(source)
     except ExplainerError:
-        pixels = torch.randn(1, model.details["channels"], *model.details["input"], generator=torch.Generator().manual_seed(0))
-        return Sample(None, {"pixel_values": pixels}, target)
+        return _random_sample(model, target)
     return Sample(source, source, target)
+
+
+def _random_sample(model: Model, target: Any = None) -> Sample:
+    pixels = torch.randn(1, model.details["channels"], *model.details["input"], generator=torch.Generator().manual_seed(0))
+    return Sample(None, {"pixel_values": pixels}, target)

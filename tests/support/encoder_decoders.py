@@ -63,3 +63,53 @@ def first_inputs(module: Any) -> tuple[Any, Any]:
     stacks = module.get_encoder(), module.get_decoder()
     first, second = ((stack.block if hasattr(stack, "block") else stack.layers)[0] for stack in stacks)
     return first, second
+
+
+#: Encoders of the pictures that writers of a picture have here, each with its configuration; widths differ from the decoder's or not.
+PICTURE_SIDE, PATCH_SIDE = 32, 8
+_VISION: dict[str, Any] = {
+    **{"num_hidden_layers": 2, "num_attention_heads": 2, "intermediate_size": 48, "image_size": PICTURE_SIDE, "patch_size": PATCH_SIDE},
+    "initializer_range": 0.2,
+}
+_TROCR: dict[str, Any] = {
+    **{"decoder_layers": 2, "decoder_attention_heads": 2, "decoder_ffn_dim": 48, "max_position_embeddings": 24, "init_std": 0.3},
+    **{"pad_token_id": 1, "bos_token_id": 2, "eos_token_id": 3, "decoder_start_token_id": 3, "d_model": 32},
+}
+PICTURE_ENCODERS: dict[str, Any] = {
+    "TrOCR": lambda: (hf.ViTConfig(hidden_size=32, **_VISION), hf.TrOCRConfig(**_TROCR)),
+    "TrOCR, wider encoder": lambda: (hf.ViTConfig(hidden_size=48, **_VISION), hf.TrOCRConfig(**_TROCR, cross_attention_hidden_size=48)),
+    "DeiT and BERT": lambda: (
+        hf.DeiTConfig(hidden_size=24, **_VISION),
+        hf.BertConfig(
+            **{"hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 2, "intermediate_size": 48, "initializer_range": 0.3},
+            **{"max_position_embeddings": 24, "is_decoder": True, "add_cross_attention": True},
+        ),
+    ),
+}
+
+PICTURE_ENCODERS["ViT and GPT-2"] = lambda: (
+    hf.ViTConfig(hidden_size=32, **_VISION),
+    hf.GPT2Config(n_embd=32, n_layer=2, n_head=2, n_positions=24, add_cross_attention=True, initializer_range=0.2, bos_token_id=3),
+)
+
+
+def picture_writer(name: str = "TrOCR") -> Any:
+    """A module of :data:`PICTURE_ENCODERS` with random weights that writes :data:`WRITTEN` words about a picture."""
+    torch.manual_seed(0)
+    encoder, decoder = PICTURE_ENCODERS[name]()
+    decoder.vocab_size = len(tokenizer())
+    config = hf.VisionEncoderDecoderConfig.from_encoder_decoder_configs(encoder, decoder)
+    config.decoder_start_token_id, config.pad_token_id, config.eos_token_id = 3, 1, 3
+    module = hf.VisionEncoderDecoderModel(config).eval()
+    return _writes_words(module, module.decoder.get_output_embeddings())
+
+
+def _writes_words(module: Any, head: Any) -> Any:
+    """Return ``module`` with a random ``head`` that gives words of more than one letter alone."""
+    config = module.generation_config
+    config.max_new_tokens, config.decoder_start_token_id, config.pad_token_id, config.eos_token_id = WRITTEN, 3, 1, 3
+    with torch.no_grad():
+        head.weight = torch.nn.Parameter(torch.randn_like(head.weight))
+        words = [piece.isalpha() and len(piece) > 1 for piece in tokenizer().convert_ids_to_tokens(range(len(tokenizer())))]
+        head.weight[~torch.tensor(words)] = 0
+    return module

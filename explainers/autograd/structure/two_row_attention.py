@@ -13,14 +13,21 @@ from explainers.autograd.operators import Softmax
 
 @dataclass(frozen=True, eq=False)
 class TwoRowAttention:
-    """The attention weights of an encoder-decoder of S tokens in the encoder and T in the decoder.
+    """The attention weights of an encoder-decoder of S tokens in the encoder and T in the decoder, as they were recorded: where samples and
+    heads are one axis (TrOCR), (B H, queries, keys).
 
     encoder  for each of its layers (B, H, S, S)
     decoder  for each of its layers that of its own tokens, (B, H, T, T), and that from them to the encoder's, (B, H, T, S)
+    samples  B
     """
 
     encoder: Sequence[Tensor]
     decoder: Sequence[tuple[Tensor, Tensor]]
+    samples: int
+
+    def mean_over_heads(self, weights: Tensor) -> Tensor:
+        """Return the mean over the heads of ``weights``, a map of these or of their shape, as (B, queries, keys)."""
+        return (weights if weights.dim() == 4 else weights.unflatten(0, (self.samples, -1))).mean(1)
 
     @property
     def maps(self) -> list[Tensor]:
@@ -30,7 +37,7 @@ class TwoRowAttention:
     def with_maps(self, maps: Sequence[Tensor]) -> TwoRowAttention:
         """Return the same with other ``maps`` in their places."""
         layers = len(self.encoder)
-        return TwoRowAttention(maps[:layers], list(zip(maps[layers::2], maps[layers + 1 :: 2], strict=True)))
+        return TwoRowAttention(maps[:layers], list(zip(maps[layers::2], maps[layers + 1 :: 2], strict=True)), self.samples)
 
 
 def two_row_attention(nodes: Nodes) -> TwoRowAttention | None:
@@ -43,10 +50,13 @@ def two_row_attention(nodes: Nodes) -> TwoRowAttention | None:
     encoder = [maps[0] for maps in blocks if len(maps) == 1]
     decoder = [(maps[0], maps[1]) for maps in blocks if len(maps) == 2]
     in_order = [len(maps) for maps in blocks] == [1] * len(encoder) + [2] * len(decoder)
-    if not in_order or not encoder or not decoder or any(each.dim() != 4 for maps in blocks for each in maps):
+    if not in_order or not encoder or not decoder or any(each.dim() not in (3, 4) for maps in blocks for each in maps):
+        return None
+    samples = len(nodes.blocks[0].input)
+    if any(each.dim() == 3 and len(each) % samples for maps in blocks for each in maps):
         return None
     source, written = encoder[0].shape[-1], decoder[0][0].shape[-1]
     fits = all(each.shape[-2:] == (source, source) for each in encoder) and all(
         among.shape[-2:] == (written, written) and across.shape[-2:] == (written, source) for among, across in decoder
     )
-    return TwoRowAttention(encoder, decoder) if fits else None
+    return TwoRowAttention(encoder, decoder, samples) if fits else None

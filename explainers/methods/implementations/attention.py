@@ -15,7 +15,7 @@ from explainers.methods.about import AGNOSTIC, ATTENTION_FAILS, EPSILON, LAYERS,
 from explainers.methods.declaration import Name
 from explainers.methods.registry import GRADIENT_ALSO, INTEGRATED, method
 from explainers.methods.specs import Option
-from explainers.methods.two_rows import attention_of_rows, gradients_at, mean_over_heads, relevance_of_rows, rows_read
+from explainers.methods.two_rows import attention_of_rows, gradients_at, relevance_of_rows, rows_read
 from explainers.papers import ATTCAT, ATTENTION_FLOW, TRANSFORMER_PAPER
 from explainers.records.trace import MethodOutput, Trace, over_blocks
 
@@ -106,7 +106,8 @@ def raw_attention(trace: Trace) -> Tensor:
     written before: two rows that each sum to 1.
     """
     if (of_rows := attention_of_rows(trace)) is not None:
-        return rows_read(trace, *mean_over_heads(of_rows.decoder[-1]))
+        among, across = (of_rows.mean_over_heads(weights.detach()) for weights in of_rows.decoder[-1])
+        return rows_read(trace, among, across)
     return trace.class_row(trace.attentions[-1].mean(1))
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal, get_args
+from typing import Literal, get_args
 
 from explainers.errors import ExplainerError
 from explainers.models.inputs.types import ModelKind
@@ -50,20 +50,6 @@ _WITH_TEXT = frozenset({"picture", "video", "text"})
 def parts_taken(arguments: Collection[str]) -> tuple[str, ...]:
     """Return the names of the :data:`PARTS` that a forward with these ``arguments`` takes; none if it calls them otherwise."""
     return tuple(name for name, part in PARTS.items() if any(argument in arguments for argument in part.arguments))
-
-
-def parts_read(kind: ModelKind, details: Mapping[str, Any]) -> tuple[PartName, ...]:
-    """Return the parts of an input that a model of this ``kind`` reads, whose ``details`` are those of :attr:`explainers.Model.details`."""
-    if kind == "molecule":
-        return ("molecule",)
-    if kind == "clip":
-        return "picture", "text"
-    if kind == "image":
-        return ("sound",) if "sound_rate" in details else ("picture",) if details.get("frames") is None else ("video",)
-    if details.get("picture_grid") is None:
-        return ("text",)
-    shown: tuple[PartName, ...] = ("picture", "video") if details.get("reads_videos") else ("picture",)
-    return (*shown, "text")
 
 
 def in_words(names: Iterable[str], arguments: Collection[str] = ()) -> str:

@@ -377,10 +377,14 @@ class PicturePromptInput(TextInput):
 
     @property
     def picture_names(self) -> tuple[str, ...]:
-        """The name of each picture: "picture" if it is the only one, "picture 2" of several, "frame 3" or "frames 3-4" of a video."""
+        """The name of each picture: "picture" if it is the only one, "picture 2" of several, "frame 3" or "frames 3-4" of a video, "sound"
+        for one that was drawn of a sound.
+        """
         names = []
         for number, picture in enumerate(self.pictures, 1):
-            if picture.frame_numbers is None:
+            if picture.sound is not None:
+                names.append("sound")
+            elif picture.frame_numbers is None:
                 names.append("picture" if len(self.pictures) == 1 else f"picture {number}")
             else:
                 first, last = picture.frame_numbers

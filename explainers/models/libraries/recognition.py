@@ -25,6 +25,7 @@ from explainers.models.inputs.sounds import SoundPreparation
 from explainers.models.inputs.transforms import AnyPreprocessing, TransformPreprocessing
 from explainers.models.inputs.types import ModelKind
 from explainers.models.libraries import openclip
+from explainers.models.libraries.source_writers import writer_source_of
 from explainers.models.libraries.vision_language import picture_token_of
 from explainers.models.libraries.words_and_patches import WordsAndPatches, reads_words_and_patches
 
@@ -76,7 +77,7 @@ def kind_asked(module: nn.Module, kind: KindArgument) -> ModelKind:
             f"kind={kind!r}: {type(module).__name__} compares pictures with texts. Pass kind=['picture', 'text'], or wrap the one of its "
             "towers that you mean"
         )
-    return chosen
+    return "text" if named and writer_source_of(module) is not None else chosen
 
 
 def kind_of(module: nn.Module, library: Library) -> ModelKind:
@@ -87,7 +88,7 @@ def kind_of(module: nn.Module, library: Library) -> ModelKind:
         return "clip"
     if library == "timm" or is_asked_with_texts(module):
         return "image"
-    if picture_token_of(module, library) is not None or reads_words_and_patches(module):
+    if picture_token_of(module, library) is not None or reads_words_and_patches(module) or writer_source_of(module) is not None:
         return "text"
     if type(module).__name__.endswith(("ForUniversalSegmentation", "ForInstanceSegmentation")):
         raise ExplainerError(GIVES_MASKS.format(type(module).__name__))
@@ -230,15 +231,20 @@ def vocabulary_of(module: nn.Module) -> int | None:
 
 
 def vision_config(module: nn.Module) -> Any:
-    """Return the configuration of a module's image tower, or of the module itself; None if neither has one."""
+    """Return the configuration of a module's image tower or encoder, or of the module itself; None if neither has one."""
     config = getattr(module, "config", None)
-    return getattr(config, "vision_config", None) or config
+    return getattr(config, "vision_config", None) or _part_of_writer(module, "encoder") or config
 
 
 def text_config(module: nn.Module) -> Any:
-    """Return the configuration of a module's text tower, or of the module itself; None if neither has one."""
+    """Return the configuration of a module's text tower or decoder, or of the module itself; None if neither has one."""
     config = getattr(module, "config", None)
-    return getattr(config, "text_config", None) or config
+    return getattr(config, "text_config", None) or _part_of_writer(module, "decoder") or config
+
+
+def _part_of_writer(module: nn.Module, name: str) -> Any:
+    """Return the configuration called ``name`` in that of a module that writes from a picture; None for other modules."""
+    return getattr(module.config, name, None) if writer_source_of(module) is not None else None
 
 
 def channels_of(module: nn.Module) -> int:

@@ -98,9 +98,24 @@ def as_model_of_pictures(module: nn.Module, extractor: Any) -> tuple[SoundPictur
 
     Raises ExplainerError for an ``extractor`` that makes other tensors than the model takes.
     """
-    shape, config = _shape_of(module), cast("Any", module.config)
+    preparation, config = sound_preparation(module, extractor), cast("Any", module.config)
+    shape = preparation.shape
+    whole = (config.num_mel_bins, config.max_length) if shape.form == "patches" else None
+    if whole is not None and shape.grid(*whole) != shape.grid(*preparation.size):
+        raise ExplainerError(
+            f"preprocess= is a {type(preparation.extractor).__name__} of {' x '.join(map(str, preparation.size))} bands and frames, and "
+            f"the model takes {' x '.join(map(str, whole))}: pass the feature extractor of this model"
+        )
+    return SoundPictures(module, shape, whole), preparation
+
+
+def sound_preparation(module: nn.Module, extractor: Any) -> SoundPreparation:
+    """Return the preparation of the sounds that ``module`` reads by ``extractor``, as :func:`as_model_of_pictures` does; for a model that
+    writes from them too.
+    """
+    config, guess = cast("Any", module.config), None
+    shape = _sound_shape(module)
     assert shape is not None
-    guess = None
     extractor = saved_with(module, "AutoFeatureExtractor") if extractor is None else getattr(extractor, "feature_extractor", extractor)
     if extractor is None:
         extractor = _default_extractor(config, shape)
@@ -108,26 +123,24 @@ def as_model_of_pictures(module: nn.Module, extractor: Any) -> tuple[SoundPictur
     if not hasattr(extractor, "sampling_rate"):
         raise ExplainerError(f"preprocess= takes no {type(extractor).__name__} for a model of sounds: pass its feature extractor")
     try:
-        preparation = SoundPreparation.by(extractor, shape, _columns_in_second(extractor, shape), guess)
+        return SoundPreparation.by(extractor, shape, _columns_in_second(extractor, shape), guess)
     except (KeyError, IndexError, TypeError, ValueError) as problem:
         raise ExplainerError(
             f"preprocess= is a {type(extractor).__name__} that makes no {shape.name} ({problem}): pass the feature extractor of this model"
         ) from problem
-    whole = (config.num_mel_bins, config.max_length) if shape.form == "patches" else None
-    if whole is not None and shape.grid(*whole) != shape.grid(*preparation.size):
-        raise ExplainerError(
-            f"preprocess= is a {type(extractor).__name__} of {' x '.join(map(str, preparation.size))} bands and frames, and the model "
-            f"takes {' x '.join(map(str, whole))}: pass the feature extractor of this model"
-        )
-    return SoundPictures(module, preparation.shape, whole), preparation
 
 
 def _shape_of(module: nn.Module) -> SoundShape | None:
     """Return how ``module``, a classifier of sounds of transformers, reads them; None for any other module."""
+    return _sound_shape(module) if type(module).__name__.endswith(_CLASSIFIERS) else None
+
+
+def _sound_shape(module: nn.Module) -> SoundShape | None:
+    """Return how ``module``, of transformers, reads sounds alone; None if it does not, or in another way than those that are known."""
     config: Any = getattr(module, "config", None)
     takes = argument_names(module)
     name = next((name for name in PARTS["sound"].arguments if name in takes), None)
-    if config is None or name is None or parts_taken(takes) != ("sound",) or not type(module).__name__.endswith(_CLASSIFIERS):
+    if config is None or name is None or parts_taken(takes) != ("sound",):
         return None
     patch, bins = getattr(config, "patch_size", None), getattr(config, "num_mel_bins", None)
     if patch and bins and getattr(config, "frequency_stride", None):

@@ -79,6 +79,8 @@ def _tokens(model: Model) -> str:
 
 
 def _inputs(model: Model) -> str:
+    if model.reads_pictures and "text" not in model.reads:
+        return f"{in_words(model.reads)} alone, one at a time: a text is written from each"
     if model.reads_pictures:
         return "pictures with a text: explainers.PicturePrompt(picture, text), or --text next to a picture file"
     if model.kind in ("text", "molecule"):

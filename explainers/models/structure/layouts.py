@@ -98,7 +98,7 @@ def image_layout(
         raise ExplainerError("the tokens of this model do not lie in the order of its frames, so that no map of them can be drawn")
     covered, footprint = None, None
     if clip_shape(module) is None and not structure.block_kind.patch_places:
-        covered, footprint = _checked_places(module, structure, run, tensors, slice(prefix, structure.tokens - after), (rows, columns))
+        covered, footprint = check_places(module, structure, run, tensors, slice(prefix, structure.tokens - after), (rows, columns))
     patch = (height / rows, width / columns)
 
     @cache
@@ -152,7 +152,7 @@ def _name_of(module: nn.Module, part: nn.Module) -> str:
     return next((repr(name) for name, each in module.named_modules() if each is part), "the first")
 
 
-def _checked_places(
+def check_places(
     module: nn.Module, structure: Structure, run: Forward, tensors: Mapping[str, Tensor], place: slice, grid: tuple[int, int]
 ) -> tuple[tuple[int, int] | None, Footprint | None]:
     """Check that the patches at ``place`` of the embedded tokens lie row by row over the whole picture in a ``grid``, and return the height

@@ -13,13 +13,14 @@ import copy
 import inspect
 from collections.abc import Mapping
 from contextvars import ContextVar
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
 import torch
 from torch import Tensor, nn
 
-from explainers.errors import ran_out_of_memory
+from explainers.errors import ExplainerError, ran_out_of_memory
+from explainers.models.libraries.source_writers import PIXELS, WriterSource, writer_source_of
 from explainers.models.structure.block_kinds import BlockCall, OneStream, add_block_kind
 from explainers.models.structure.blocks import trial
 
@@ -28,6 +29,7 @@ DECODER_TOKENS = "decoder_tokens"
 #: Ends of the names of transformers' encoder-decoders that write, and of those whose decoder reads the source a second time.
 _WRITES, _REREADS = ("ForConditionalGeneration", "MTModel"), ("ForSequenceClassification", "ForQuestionAnswering")
 _LOGITS = ("logits", "start_logits", "end_logits")
+_WRITTEN = "decoder_input_ids"  # what a decoder reads of its own answer
 _SOURCE = "encoder_hidden_states"  # what layers of decoders call the encoder's output
 
 
@@ -39,21 +41,32 @@ class Joint:
     order          None: the decoder's tokens follow those of the source, (B, S + T, D). Else the decoder reads the source again, and each
                    token of the row has both of its embeddings, (B, S, 2 D); the order (B, S) holds the place in the decoder's row of each
                    token of the source
+    widths         the width of a token of the source and of one of the decoder, where these or what the source was before differ; zeros
+                   follow the narrower ones up to ``width``, the largest of all. None: all have one width
     """
 
     source_tokens: int
     order: Tensor | None = None
+    widths: tuple[int, int] | None = None
+    width: int = 0
 
     def join(self, source: Tensor, written: Tensor) -> Tensor:
         """Join the row of the encoder and that of the decoder."""
         if self.order is None:
-            return torch.cat([source, written], 1)
+            return torch.cat([source, written] if self.widths is None else [self._widened(source), self._widened(written)], 1)
         return torch.cat([source, _in_order(written, self.order)], -1)
+
+    def _widened(self, row: Tensor) -> Tensor:
+        lacking = self.width - row.shape[-1]
+        return row if not lacking else torch.cat([row, row.new_zeros(*row.shape[:-1], lacking)], -1)
 
     def split(self, row: Tensor) -> tuple[Tensor, Tensor]:
         """Split a joined ``row`` into the row of the encoder and that of the decoder."""
         if self.order is None:
-            return row[:, : self.source_tokens], row[:, self.source_tokens :]
+            source, written = row[:, : self.source_tokens], row[:, self.source_tokens :]
+            if self.widths is not None:
+                source, written = source[..., : self.widths[0]], written[..., : self.widths[1]]
+            return source.contiguous(), written.contiguous()  # of which layers take views (GPT-2)
         source, written = row.chunk(2, -1)
         return source, _in_order(written, self.order.argsort(1))
 
@@ -124,12 +137,13 @@ class JointBlock(nn.Module):
         self.layer, self.is_of_decoder, self.by_width = layer, is_of_decoder, by_width
         self.training = False
 
-    def forward(self, row: Tensor, call: LayerCall) -> tuple[Any, ...]:
-        """Return the row after the layer, and what else the layer returned."""
+    def forward(self, row: Tensor, call: LayerCall) -> Any:
+        """Return the row after the layer; in a tuple with what else the layer returned if it returned one."""
         source, written = call.joint.split(row)
         out = self.layer(written if self.is_of_decoder else source, **self._arguments(call, source))
         changed, *rest = out if isinstance(out, tuple) else (out,)
-        return call.joint.join(*((source, changed) if self.is_of_decoder else (changed, written))), *rest
+        joined = call.joint.join(*((source, changed) if self.is_of_decoder else (changed, written)))
+        return (joined, *rest) if isinstance(out, tuple) else joined
 
     def _arguments(self, call: LayerCall, source: Tensor) -> dict[str, Any]:
         """Return the arguments of the layer in ``call``; for a layer of the decoder with ``source`` as what the encoder gives."""
@@ -141,13 +155,17 @@ class _Pass:
     """A pass that is under way.
 
     joint     how the two rows are joined
+    hidden    which tokens of a picture or a sound nothing attends to, bool (B, S); None if none is hidden
     embedded  the decoder's embedded tokens; None while these are looked for
     row       the joined row after the block that ran last; None before the first
+    width     the largest width of a token in the pass
     """
 
     joint: Joint
+    hidden: Tensor | None = None
     embedded: Tensor | None = None
     row: Tensor | None = None
+    width: int = 0
 
 
 _PASS: ContextVar[_Pass | None] = ContextVar("the pass over two rows that is under way", default=None)
@@ -175,9 +193,11 @@ class _Slot(nn.Module):
         named = dict(zip(self.names, args, strict=False)) | kwargs
         tokens, now, block = named.pop(self.names[0]), _PASS.get(), self.block
         assert now is not None
-        joint = now.joint
         if now.embedded is None:
             raise _Reached(tokens)
+        joint = self._joint(now, tokens, named)
+        if now.hidden is not None:
+            named |= self._mask_of_source(now.hidden, tokens)
         if now.row is None:
             row = joint.join(tokens, now.embedded)
         else:
@@ -186,9 +206,31 @@ class _Slot(nn.Module):
                 row = joint.join(named[_SOURCE], written)
             else:
                 row = joint.join(source, tokens) if block.is_of_decoder else joint.join(tokens, written)
-        now.row, *rest = block(row, LayerCall(named, joint))
+        out = block(row, LayerCall(named, joint))
+        now.row, *rest = out if isinstance(out, tuple) else (out,)
         changed = joint.split(now.row)[block.is_of_decoder]
-        return (changed, *rest) if rest else changed
+        return (changed, *rest) if isinstance(out, tuple) else changed
+
+    def _joint(self, now: _Pass, tokens: Tensor, named: Mapping[str, Any]) -> Joint:
+        """Return how the rows are joined at this layer, which takes ``tokens`` and the arguments ``named``."""
+        assert now.embedded is not None
+        source = (named[_SOURCE] if self.block.is_of_decoder else tokens).shape[-1]
+        written = now.embedded.shape[-1]
+        now.width = now.width or max(source, written)
+        return now.joint if source == written == now.width else replace(now.joint, widths=(source, written), width=now.width)
+
+    def _mask_of_source(self, hidden: Tensor, tokens: Tensor) -> dict[str, Tensor]:
+        """Return the argument by which the layer, which takes ``tokens``, attends to no ``hidden`` token of the source (B, S). Raises
+        ExplainerError if it takes none.
+        """
+        name = "encoder_attention_mask" if self.block.is_of_decoder else "attention_mask"
+        if name not in self.names:
+            raise ExplainerError(
+                f"{type(self.block.layer).__name__} takes no mask ({name}), so that no part of a picture or sound can be hidden from it: "
+                "choose a method that hides nothing"
+            )
+        mask = torch.zeros_like(hidden, dtype=tokens.dtype).masked_fill(hidden, torch.finfo(tokens.dtype).min)
+        return {name: mask[:, None, None].expand(-1, 1, tokens.shape[1], -1)}
 
     def __getattr__(self, name: str) -> Any:
         """Return an attribute of the layer that the slot itself does not have, such as ``attention_type``."""
@@ -216,12 +258,12 @@ class _Encoder:
 
 class TwoRows(nn.Module):
     """An encoder-decoder of transformers, ``inner`` with the layers in slots, as a row of ``blocks``. ``by_width``: its decoder reads the
-    source again, and a token of the row has both embeddings.
+    source again, and a token of the row has both embeddings. ``source`` is the picture or sound that it writes from; None: a text.
     """
 
-    def __init__(self, inner: nn.Module, blocks: tuple[JointBlock, ...], by_width: bool) -> None:
+    def __init__(self, inner: nn.Module, blocks: tuple[JointBlock, ...], by_width: bool, source: WriterSource | None) -> None:
         super().__init__()
-        self.inner, self.blocks, self.by_width = inner, blocks, by_width
+        self.inner, self.blocks, self.by_width, self.source = inner, blocks, by_width, source
 
     def tensors_of(self, tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
         """Return ``tensors`` of the joined row as the module itself takes them. Without :data:`DECODER_TOKENS` the last token is the
@@ -232,7 +274,10 @@ class TwoRows(nn.Module):
             return dict(tensors)
         marked = tensors.get(DECODER_TOKENS)
         source = ids.shape[1] - (1 if marked is None else int(marked[0].sum()))
-        given = {"input_ids": ids[:, :source], "decoder_input_ids": ids[:, source:]}
+        if self.source is not None:
+            shown = {self.source.argument: self.source.taken(tensors[PIXELS]), _WRITTEN: ids[:, source:]}
+            return shown if mask is None else {**shown, "decoder_attention_mask": mask[:, source:]}
+        given = {"input_ids": ids[:, :source], _WRITTEN: ids[:, source:]}
         return given if mask is None else {**given, "attention_mask": mask[:, :source], "decoder_attention_mask": mask[:, source:]}
 
     def agrees_with(self, module: nn.Module, tensors: Mapping[str, Tensor]) -> bool:
@@ -251,17 +296,25 @@ class TwoRows(nn.Module):
         return bool(pairs) and all(_are_alike(*pair) for pair in pairs)
 
     def forward(self, tensors: Mapping[str, Tensor]) -> Any:
-        """Return the module's own output for ``tensors`` of the joined row: ``input_ids`` and ``attention_mask`` (B, S)."""
+        """Return the module's own output for ``tensors`` of the joined row: ``input_ids`` and ``attention_mask`` (B, S), and the pixels of
+        a picture. Where the mask is 0 at tokens of a picture, no token attends to them.
+        """
         given = self.tensors_of(tensors)
-        source = given["input_ids"]
+        ids = tensors["input_ids"]
+        source = ids if self.by_width else ids[:, : ids.shape[1] - given[_WRITTEN].shape[1]]
         order = order_of(given.get("attention_mask", torch.ones_like(source))) if self.by_width else None
-        now = _Pass(Joint(source.shape[1], order))
+        hidden = None
+        if self.source is not None and "attention_mask" in tensors:
+            hidden = tensors["attention_mask"][:, : source.shape[1]] == 0
+        now = _Pass(Joint(source.shape[1], order), None if hidden is None or not bool(hidden.any()) else hidden)
         token = _PASS.set(now)
         try:
             try:
                 self.inner(**given, use_cache=False)
             except _Reached as reached:
                 now.embedded = reached.tokens
+                if reached.tokens.shape[1] != given[_WRITTEN if _WRITTEN in given else "input_ids"].shape[1]:
+                    raise ExplainerError("the layers of the decoder take more or fewer tokens than it is given") from None
             return self.inner(**given, use_cache=False)
         finally:
             _PASS.reset(token)
@@ -278,16 +331,17 @@ def source_of(tensors: Mapping[str, Tensor]) -> Mapping[str, Tensor]:
     if (marked := tensors.get(DECODER_TOKENS)) is None:
         return tensors
     source = marked.shape[1] - int(marked[0].sum())
-    return {name: tensor[:, :source] for name, tensor in tensors.items() if name != DECODER_TOKENS}
+    rows = {name: tensor[:, :source] if tensor.shape == marked.shape else tensor for name, tensor in tensors.items()}
+    return {name: tensor for name, tensor in rows.items() if name != DECODER_TOKENS}
 
 
 def two_rows_of(module: nn.Module) -> TwoRows | None:
-    """Return ``module`` as a row of blocks if it is an encoder-decoder of transformers that writes a text or classifies one; None if it is
-    none, or if its layers are not found.
+    """Return ``module`` as a row of blocks if it is an encoder-decoder of transformers that writes from a text, a picture or a sound, or
+    classifies a text; None if it is none, or if its layers are not found.
     """
     writes, rereads = (type(module).__name__.endswith(ends) for ends in (_WRITES, _REREADS))
-    takes = inspect.signature(module.forward).parameters
-    if not (writes or rereads) or not {"input_ids", "decoder_input_ids"} <= takes.keys():
+    takes, source = inspect.signature(module.forward).parameters, writer_source_of(module)
+    if source is None and (not (writes or rereads) or not {"input_ids", _WRITTEN} <= takes.keys()):
         return None
     stacks = [module.get_encoder(), module.get_decoder()]  # type: ignore[operator]  # of transformers
     lists = [_layers_of(stack) for stack in stacks]
@@ -298,20 +352,22 @@ def two_rows_of(module: nn.Module) -> TwoRows | None:
         assert layers is not None
         slots = [_Slot(layer, number == 1, rereads, place == 0) for place, layer in enumerate(layers[1])]
         path = next(name for name, each in module.named_modules() if each is stack)
-        copied = _copied_at(inner, path)
-        copied._modules[layers[0]] = nn.ModuleList(slots)
+        inside, _, name = f"{path}.{layers[0]}".rpartition(".")
+        _copied_at(inner, inside)._modules[name] = nn.ModuleList(slots)
         if number == 0:
+            copied = inner.get_submodule(path)
             copied.__dict__["forward"] = _Encoder(copied)
         blocks += [slot.block for slot in slots]
     if _SOURCE not in inspect.signature(blocks[-1].layer.forward).parameters:
         return None
-    return TwoRows(inner, tuple(blocks), rereads)
+    return TwoRows(inner, tuple(blocks), rereads, source)
 
 
 def _layers_of(stack: nn.Module) -> tuple[str, nn.ModuleList] | None:
     """Return the one list of layers in an encoder or decoder, with its name; None if there is not one."""
-    lists = [(name, child) for name, child in stack.named_children() if isinstance(child, nn.ModuleList) and len(child)]
-    return lists[0] if len(lists) == 1 else None
+    lists = {name: child for name, child in stack.named_modules() if isinstance(child, nn.ModuleList) and len(child)}
+    outer = [(name, child) for name, child in lists.items() if not any(name.startswith(f"{other}.") for other in lists)]
+    return outer[0] if len(outer) == 1 else None
 
 
 def _copy_of(module: nn.Module) -> Any:

@@ -17,6 +17,7 @@ from torch import Tensor, nn
 from explainers.errors import ExplainerError
 from explainers.models.inputs.types import ANSWER, TEMPLATE, Prepared, TextInput, Token, Word
 from explainers.models.libraries.recognition import Library, text_config
+from explainers.models.libraries.source_writers import source_tensors, writer_source_of
 from explainers.models.structure.two_rows import DECODER_TOKENS
 from explainers.models.tasks.generated_answer import MAX_NEW_TOKENS, GeneratedAnswer, written_answer
 from explainers.models.tasks.task import Place, Reading, TaskInput, add_task, tensor_of, transformers_class_ends
@@ -43,7 +44,7 @@ class SourceAnswer(GeneratedAnswer):
         None.
         """
         config: Any = getattr(module, "config", None)
-        writes = transformers_class_ends(module, library, "ForConditionalGeneration", "MTModel")
+        writes = transformers_class_ends(module, library, "ForConditionalGeneration", "MTModel") or writer_source_of(module) is not None
         logits = tensor_of(output, "logits")
         if not writes or not getattr(config, "is_encoder_decoder", False) or logits is None or logits.dim() != 3:
             return None
@@ -55,9 +56,9 @@ class SourceAnswer(GeneratedAnswer):
         """
         if len(prepared) != 1:
             raise ExplainerError(f"One text is answered at a time, and {len(prepared)} were sent: send them one by one.")
-        answer, stopped = written_answer(module, prepared.tensors, self._most(module), self.start)
+        answer, stopped = written_answer(module, source_tensors(module, prepared.tensors), self._most(module), self.start)
         if not answer:
-            raise ExplainerError("The model writes nothing from this text: its likeliest token ends the answer. Send another text.")
+            raise ExplainerError("The model writes nothing from this input: its likeliest token ends the answer. Send another one.")
         notes = () if stopped else (f"The answer was cut after {len(answer)} tokens (max_new_tokens of the model's generation_config).",)
         return replace(self._join(answer, prepared), notes=((*prepared.notes[0], *notes),))
 
@@ -73,7 +74,9 @@ class SourceAnswer(GeneratedAnswer):
         assert isinstance(record, TextInput)
         written = torch.tensor([[*self.start, *answer]], device=ids.device, dtype=ids.dtype)
         mask = prepared.tensors.get("attention_mask", torch.ones_like(ids))
+        others = {name: tensor for name, tensor in prepared.tensors.items() if tensor.shape != ids.shape}
         tensors: dict[str, Tensor] = {
+            **others,
             "input_ids": torch.cat([ids, written], 1),
             "attention_mask": torch.cat([mask, torch.ones_like(written)], 1),
             DECODER_TOKENS: torch.cat([torch.zeros_like(ids), torch.ones_like(written)], 1),

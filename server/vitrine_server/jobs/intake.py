@@ -246,12 +246,7 @@ def _check_kind(question: Question, facts: ModelFacts) -> None:
         raise _bad("wrong-input", f"{name} reads molecules, not images.", "Send text: SMILES, or a .mol or .sdf file.")
     if facts.kind == "molecule" and question.text_pair is not None:
         raise _bad("wrong-input", f"{name} reads one molecule.", "Leave text_pair out.")
-    reads_pictures = facts.details.get("picture_grid") is not None
-    if reads_pictures and (question.image is None or question.text is None):
-        raise _bad("wrong-input", f"{name} writes about a picture and a prompt.", "Send image and text.")
-    if not reads_pictures and question.image is not None and question.text is not None:
-        raise _bad("one-input", f"{name} reads no picture together with a text.", "Send image or text, or choose a model that does.")
-    if facts.kind == "text" and question.text is None:
+    if not _check_picture_of_text(question, facts) and facts.kind == "text" and question.text is None:
         raise _bad("wrong-input", f"{name} reads text, not images.", "Send text, or choose an image model.")
     if facts.kind in ("image", "clip") and question.image is None:
         raise _bad("wrong-input", f"{name} looks at images, it does not read text.", "Send image, or choose a text model.")
@@ -266,6 +261,22 @@ def _check_kind(question: Question, facts: ModelFacts) -> None:
         raise _bad("wrong-side", f"{name} has no sides: it compares nothing with prompts.", "Leave side out, or choose a CLIP model.")
     elif question.prompts:
         raise _bad("wrong-target", f"{name} has classes and takes no prompt.", "Send target: a label or the index of a class.")
+
+
+def _check_picture_of_text(question: Question, facts: ModelFacts) -> bool:
+    """Return whether the model of ``facts`` writes from a picture or a sound alone. Raises Problem 422 if ``question`` lacks the picture or
+    the text that such a model, or one that writes about a picture and a prompt, reads, or has one that it does not read.
+    """
+    name, reads = question.model, facts.details.get("reads", ())
+    reads_pictures = facts.details.get("picture_grid") is not None
+    writes_from_it = reads_pictures and "text" not in reads
+    if writes_from_it and (question.image is None or question.text is not None):
+        raise _bad("wrong-input", f"{name} writes from one {reads[0]} alone.", "Send image, and leave text out.")
+    if reads_pictures and not writes_from_it and (question.image is None or question.text is None):
+        raise _bad("wrong-input", f"{name} writes about a picture and a prompt.", "Send image and text.")
+    if not reads_pictures and question.image is not None and question.text is not None:
+        raise _bad("one-input", f"{name} reads no picture together with a text.", "Send image or text, or choose a model that does.")
+    return writes_from_it
 
 
 def _check_file(question: Question, image: bytes, facts: ModelFacts) -> None:

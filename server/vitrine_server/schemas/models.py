@@ -6,6 +6,7 @@ from typing import Literal
 
 from pydantic import Field, Json
 
+from explainers.models.inputs.parts import PartName
 from explainers.models.tasks.task import Control
 from vitrine_server.schemas.base import Grid, Message, ProblemDocument, Schema, absent
 
@@ -25,6 +26,7 @@ class ModelDetails(Schema):
     frames: int | None = absent("Of a clip; a picture and a text have none.")
     grid: Grid | None = absent("Rows and columns of patches; a text has none.")
     picture_grid: Grid | None = absent("Of the patches of a picture among the words of a prompt; null where there are none.")
+    reads: tuple[PartName, ...] = absent("The parts of an input that it reads, such as a picture and a text.")
     reads_videos: bool = absent("Whether the processor of a model that writes about pictures takes videos.")
     input: tuple[int, int] | None = absent("Height and width in pixels; a text has none.")
     max_tokens: int | None = absent("Of a text.")

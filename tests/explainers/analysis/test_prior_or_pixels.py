@@ -17,6 +17,9 @@ import explainers
 from explainers.errors import ExplainerError
 from explainers.models.inputs.types import ANSWER, PICTURE, Prepared
 from tests.explainers.support.explained import image_model
+from tests.support.encoder_decoders import PICTURE_ENCODERS, PICTURE_SIDE
+from tests.support.encoder_decoders import picture_writer as written_from_picture
+from tests.support.encoder_decoders import tokenizer as words_of_writers
 from tests.support.picture_models import FAMILIES, build, llava_next, process, qwen3_vl
 from tests.support.task_models import picture_writer
 from vitrine_server.cli import main
@@ -222,3 +225,16 @@ def test_the_command_prints_what_python_gives(tmp_path: Path, capsys: pytest.Cap
 def test_a_classifier_writes_nothing() -> None:
     with pytest.raises(ExplainerError, match="writes nothing about pictures"):
         explainers.prior_or_pixels(image_model("vit"), explainers.PicturePrompt(PICTURE_ASKED, "a film"))
+
+
+@pytest.mark.parametrize("name", PICTURE_ENCODERS)
+def test_a_text_written_from_a_picture_alone_has_shares_that_add_up(name: str) -> None:
+    square = explainers.Preprocessing((PICTURE_SIDE, PICTURE_SIDE), fit="squash")
+    model = explainers.wrap(written_from_picture(name), tokenizer=words_of_writers(), preprocess=square, device="cpu")
+    shares = explainers.prior_or_pixels(model, Image.effect_noise((50, 40), 90).convert("RGB"))
+    assert shares.grey is not None
+    assert shares.parts == ("picture", "start", "answer so far", "constant")
+    assert float(shares.original.shares[0, 2]) == 0  # nothing was written before the first word
+    assert bool((shares.original.shares[1:, 2] != 0).all())
+    for side in (shares.original, shares.grey):
+        torch.testing.assert_close(side.shares.sum(1), side.logits, rtol=1e-4, atol=1e-4)

@@ -20,9 +20,15 @@ def add(commands: Commands) -> None:
         "each of its words.",
         epilog="Example:  vitrine answer-table 'The capital of France is' --model hf/openai-community/gpt2 --out table.png",
     )
-    parser.add_argument("prompt", metavar="PROMPT", help="the text that the model continues, or an encoder-decoder answers")
     parser.add_argument(
-        "--image", metavar="FILE", type=Path, action="append", help="for a model that writes about pictures: the picture; repeatable"
+        "prompt", metavar="PROMPT", nargs="?", default="", help="the text that the model continues, or an encoder-decoder answers"
+    )
+    parser.add_argument(
+        "--image",
+        metavar="FILE",
+        type=Path,
+        action="append",
+        help="for a model that writes about pictures: the picture; repeatable. For one that writes from a sound: the sound",
     )
     add_model(parser, "a language model: a name of the hub, or a folder (default: %(default)s)", "hf/openai-community/gpt2")
     parser.add_argument("--chat", action="store_true", help="put the model's chat template around the prompt")
@@ -49,6 +55,9 @@ def run(args: argparse.Namespace) -> None:
         raise CommandError(
             f"{model.name} {'writes about a picture: give --image FILE' if model.reads_pictures else 'reads no picture: leave --image out'}"
         )
+    if (reads_text := "text" in model.reads) != bool(args.prompt):
+        needs = "give a prompt" if reads_text else f"it writes from one {model.reads[0]} alone: leave the prompt out"
+        raise CommandError(f"{model.name}: {needs}")
     prompt = args.prompt if args.image is None else explainers.PicturePrompt(args.image, args.prompt)
     table = explainers.answer_table(model, prompt, args.method or TABLE_METHOD, seed=args.seed, chat=args.chat)
     print_and_save(args, table)

@@ -290,11 +290,14 @@ def read_text(args: argparse.Namespace) -> str:
 def check_kind(args: argparse.Namespace, model: Model) -> None:
     """Raise CommandError if the input or the options in ``args``, the command line, do not suit the kind of ``model``."""
     has_text = args.text is not None or args.text_file is not None
-    if model.reads_pictures and (args.image is None or not has_text):
+    writes_from_it = model.reads_pictures and "text" not in model.reads
+    if writes_from_it and (args.image is None or has_text):
+        raise CommandError(f"{model.name} writes from one {model.reads[0]} alone: give a file of it, and no text")
+    if model.reads_pictures and not writes_from_it and (args.image is None or not has_text):
         raise CommandError(f"{model.name} writes about a picture: give an image file and --text 'What is this?'")
     if not model.reads_pictures and args.image is not None and has_text:
         raise CommandError(f"{model.name} reads no picture together with a text: give one of them, or a model that writes about pictures")
-    if model.kind == "text" and args.image is not None and not has_text:
+    if model.kind == "text" and not writes_from_it and args.image is not None and not has_text:
         send = "give --text or --text-file in place of an image" if args.takes_texts else "choose a model that looks at images"
         raise CommandError(f"{model.name} reads text: {send}")
     is_molecule = args.molecule is not None

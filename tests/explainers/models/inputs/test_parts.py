@@ -10,7 +10,7 @@ from torch import nn
 
 import explainers
 from explainers import ExplainerError, Preprocessing
-from explainers.models.inputs.parts import PARTS, in_words, kind_named, parts_read, parts_taken
+from explainers.models.inputs.parts import PARTS, check_reads, in_words, kind_named, parts_taken
 from tests.support.own_models.case import text_model, vit
 from tests.support.sound_models import SOUND_FAMILIES
 from tests.support.task_models import picture_writer
@@ -103,8 +103,11 @@ def test_parts_are_told_by_arguments_and_written_with_them() -> None:
 
 
 def test_a_video_may_take_the_place_of_a_picture() -> None:
-    assert parts_read("text", {"picture_grid": (2, 2), "reads_videos": True}) == ("picture", "video", "text")
-    assert parts_read("molecule", {}) == ("molecule",)
+    reads: Any = ("picture", "video", "text")
+    for kind in (["picture", "text"], [*reads], None, "text"):
+        check_reads(kind, reads, "writer")
+    with pytest.raises(ExplainerError, match="writer reads pictures, videos and texts, so that pictures and texts are read too"):
+        check_reads(["video"], ("picture", "video", "text"), "writer")
 
 
 def test_a_report_says_what_is_not_read() -> None:
