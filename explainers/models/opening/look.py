@@ -45,7 +45,9 @@ def look_at(place: Path) -> Look:
     if content is not None and content.adapter is not None:
         base = read_json_object(content.adapter / "adapter_config.json").get("base_model_name_or_path")
         its_base = f"that of {base}" if base else None
-        return Look(f"an adapter for {base or 'a base model that it does not name'}", name, its_base, [], False, None, [], [], content.guess)
+        return Look(
+            f"an adapter for {base or 'a base model that it does not name'}", name, its_base, [], False, None, [], [], content.guess
+        )
     if content is not None and content.folder is not None:
         return _look_at_folder(content.folder, name, content.guess)
     file = place if content is None or content.file is None else content.file

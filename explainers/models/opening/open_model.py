@@ -263,7 +263,8 @@ def _of_openclip_folder(folder: Path, options: OpenOptions) -> OpeningResult:
     except Exception as problem:  # each format of weights has errors of its own
         raise ExplainerError(f"open_clip cannot load {folder.name}: {problem}") from problem
     return OpeningResult(
-        wrap(options.convert(module.eval()), **options.wrap_arguments(tokenizer=tokenizer, name=folder.name)), "a folder that OpenCLIP saved"
+        wrap(options.convert(module.eval()), **options.wrap_arguments(tokenizer=tokenizer, name=folder.name)),
+        "a folder that OpenCLIP saved",
     )
 
 
