@@ -21,7 +21,9 @@ LEAST_ROWS = 5  # with an answer, and with others, in each half
 
 @dataclass(frozen=True)
 class SharedPlace(Record):
-    """A place that most rows with one answer share: the place in words, how many rows share it, and how many have the answer."""
+    """A place that most rows with one answer share: the place in words, how many rows share it, and how many have the answer. Where rows
+    have labels, right rows alone are counted in both, as in the slice of such a place.
+    """
 
     answer: str
     place: str
@@ -45,13 +47,18 @@ class Evidence:
         return shares
 
 
-def find_shared_places(evidence: Evidence, answers: Sequence[str], seed: int = 0) -> tuple[Floats, list[SharedPlace]]:
+def find_shared_places(
+    evidence: Evidence, answers: Sequence[str], seed: int = 0, *, right: Floats | None = None
+) -> tuple[Floats, list[SharedPlace]]:
     """Return for each of the N rows how far its evidence lies at a place that most rows with its answer share, and these places, the most
     rows first.
 
     0 is as much as the mean of the rows with other answers has there, or less; 1 is all of it. It is 0 too for answers whose rows share no
     place, and NaN for rows without a positive score or with too few others to compare with.
+
+    right  (N,) 1 for a right row, 0 for a wrong one, NaN where that is not known; None: it is known of no row
     """
+    is_counted = np.ones(len(answers), bool) if right is None or np.isnan(right).all() else right == 1
     chosen = np.flatnonzero(evidence.steps.any(1))
     is_first = np.zeros(len(answers), bool)
     is_first[np.random.default_rng(seed).permutation(len(answers))[: len(answers) // 2]] = True
@@ -78,7 +85,9 @@ def find_shared_places(evidence: Evidence, answers: Sequence[str], seed: int = 0
             continue
         usual = (totals[0] + totals[1] - sums[0] - sums[1]) / sum(others)
         place = place_in_words(place_of((sums[0] + sums[1])[None] / len(every), usual[None]), evidence.grid)
-        places.append(SharedPlace(answer, place, sharing, len(every)))
+        counted = every[is_counted[every]]
+        if len(counted):
+            places.append(SharedPlace(answer, place, int((readings[counted] >= SHARED_FROM).sum()), len(counted)))
     return readings, sorted(places, key=lambda each: -each.rows)
 
 

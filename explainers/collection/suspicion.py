@@ -12,7 +12,7 @@ from explainers.collection.slices.clusters import SHARED_FROM
 #: One sentence for readers of the table.
 SUSPICION_IN_WORDS = (
     "Most suspicious first: wrong and sure, much evidence at a place that most rows with the same answer share, the first map off the "
-    "object, methods that disagree, an answer that stays without what the map marks."
+    "object, methods that disagree, a map whose top parts the answer does not need."
 )
 SURE_FROM = 0.5  # probability of a wrong answer
 DISAGREEMENT_BELOW = 0.2  # mean rank correlation of the maps
@@ -103,5 +103,9 @@ FLAGS = {
     "off_object": ("map off the object", "Less of the first map lies on the object than a map by chance has there."),
     "on_border": ("map at the border", "Much more of the first map lies on the outermost patches than a map by chance has there."),
     "disagree": ("methods disagree", f"The mean rank correlation of the maps is below {DISAGREEMENT_BELOW:g}."),
-    "stays": ("answer stays", "Without the tenth that the first map marks most, the answer keeps 90 % of its probability."),
+    "stays": (
+        "map not needed",
+        "Without the tenth that the first map marks most, the answer keeps 90 % of its probability: the rest is enough for it, or the map "
+        "is wrong. It clears no place that the map marks.",
+    ),
 }

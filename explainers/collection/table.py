@@ -153,7 +153,11 @@ class CollectionTable:
             row["own_columns"] = dict(row["own_columns"])
             row["label"] = str(row["answer"]) if row["right"] else classes[row["labels"][0]] if row["labels"] else None
         self.methods = [each["method"] for each in rows[0]["maps"]] if rows else []
-        shared, self.shared_places = find_shared_places(self._evidence(), [row["answer"] for row in rows])
+        shared, self.shared_places = find_shared_places(
+            self._evidence(),
+            [row["answer"] for row in rows],
+            right=np.array([np.nan if row["right"] is None else float(row["right"]) for row in rows]),
+        )
         self.readings = _readings_of(rows, [row.pop("maps")[0] for row in rows], shared)
         self._words = ["\n".join(_searched(row)).casefold() for row in rows]
         self._positions = {row["index"]: position for position, row in enumerate(rows)}

@@ -56,9 +56,9 @@ def open(  # noqa: A001  (the word for it; in this package files are opened by p
 ) -> Model:
     """Open ``anything`` as a model, ready to explain, with a report on what was found in its ``report``.
 
-    anything  a name, as :func:`explainers.load` takes it; a folder that timm, transformers or OpenCLIP saved, of a run (its newest checkpoint), of
-              an adapter of PEFT; a file of weights (.safetensors, .pth, .pt, .ckpt, .tar), or a list of them (a backbone and its head); a
-              dict of tensors; a torch module, also compiled, scripted, parallel, averaged, with adapters or quantised
+    anything  a name, as :func:`explainers.load` takes it; a folder that timm, transformers or OpenCLIP saved, of a run (its newest
+              checkpoint), of an adapter of PEFT; a file of weights (.safetensors, .pth, .pt, .ckpt, .tar), or a list of them (a backbone
+              and its head); a dict of tensors; a torch module, also compiled, scripted, parallel, averaged, with adapters or quantised
     architecture  for a file of weights: ``timm/<name>``, ``hf/<organisation>/<name>``, ``openclip/<model>``, ``torchvision/<name>``, a
                   folder with config.json, or a module, which is copied. None: guessed from the names and shapes of the weights, which the
                   report says

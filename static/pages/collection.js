@@ -103,6 +103,7 @@ class CollectionView {
     byId("suspicion").textContent = orderInWords(this.about, filters);
     this.#write();
     byId("rows").setAttribute("aria-busy", "true");
+    say("status", "Reading the rows …");
     try {
       const [selection] = await Promise.all([
         getJSON(`${this.path}/selection?${toQuery(filters, false)}`),
@@ -113,7 +114,10 @@ class CollectionView {
       showProblem(byId("problem"), null);
       this.#sum(selection);
     } catch (problem) {
-      if (turn === this.#turn) report(problem);
+      if (turn === this.#turn) {
+        report(problem);
+        say("status", "");
+      }
     }
     if (turn === this.#turn) byId("rows").setAttribute("aria-busy", "false");
   }
@@ -196,15 +200,17 @@ function offer(collections, current) {
 }
 
 /**
- * Say which places most rows of an answer share, each with a link to these rows.
+ * Say which places most rows of an answer share, each with a link to these rows; of rows with labels the right ones
+ * count, as in a slice.
  * @param {CollectionAbout} about
  */
-function showPlaces({ entry, shared_places: places }) {
+function showPlaces({ entry, shared_places: places, has_labels: hasLabels }) {
   byId("places").hidden = !places.length;
   byId("places").replaceChildren(
     ...places.map(({ answer, place, rows, of }) => {
       const query = new URLSearchParams({ c: entry.id, answer, flag: "shared_place" });
-      const says = `${rows} of ${of} rows answered “${answer}” have much of their evidence ${place}.`;
+      if (hasLabels) query.set("right", "true");
+      const says = `${rows} of ${of} rows ${hasLabels ? "rightly " : ""}answered “${answer}” have much of their evidence ${place}.`;
       return el("li", {}, `${says} `, el("a", { href: `${location.pathname}?${query}` }, "Show them"));
     }),
   );
@@ -222,9 +228,13 @@ async function begin() {
     new CollectionForm(openCollection).show(list);
     const id = query.get("c") ?? collections[0]?.id;
     offer(collections, id);
+    const opened = collections.find((entry) => entry.id === id);
+    if (opened) byId("opening").textContent = `Reading ${count(opened.rows, "row")} of ${opened.title} …`;
+    byId("opening").hidden = !id;
     if (!id) return void byId("rows").setAttribute("aria-busy", "false");
     /** @type {CollectionAbout} */
     const about = await getJSON(`/api/collections/${encodeURIComponent(id)}`);
+    byId("opening").hidden = true;
     byId("unknown-labels").textContent = about.unknown_labels;
     byId("unknown-labels").hidden = !about.unknown_labels;
     showPlaces(about);
@@ -233,6 +243,7 @@ async function begin() {
     const filters = query.has("c") ? readFilters(query) : ALL;
     await new CollectionView(about, filters, Number(query.get("at")) || 0, Number(query.get("row") ?? -1)).show();
   } catch (problem) {
+    byId("opening").hidden = true;
     report(problem);
     byId("rows").setAttribute("aria-busy", "false");
   }

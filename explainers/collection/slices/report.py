@@ -9,22 +9,20 @@ from typing import Any
 
 from PIL import Image, ImageDraw
 
-from explainers.collection.intervals import Mean, Share
 from explainers.collection.records import CollectedRow
-from explainers.collection.report_parts import drawn_map, percent, png_text, rows_at, thumbnails_at, with_interval
+from explainers.collection.report_parts import drawn_map, percent, png_text, rows_at, thumbnails_at
 from explainers.collection.result import Collection
-from explainers.collection.slices.records import CopyTest, HidingTest, Slice, SliceExample, Slices
+from explainers.collection.slices.records import Slice, SliceExample, Slices
+from explainers.collection.slices.words import figures_in_words, finding_of, in_words
 from explainers.evaluation.html import page_templates
 from explainers.evaluation.rows import write_text
-from explainers.evaluation.statistics import ALPHA
+from explainers.methods import parse
 
 SLICES, SLICES_PAGE = "slices.json", "slices.html"  # files in the folder of the collection
 MAP_SIDE = 120  # pixels of the picture and of the map of an example
 _LINES = ("#111111", "#ffffff")  # the outline of a place, a pixel each from outside, so that it is seen on any picture
-_OTHERS_IN_WORDS = {
-    True: "right rows",
-    False: "rows with other answers that were chosen in the same way",
-}
+_ENLARGED_AROUND = 1  # patches around a place that are shown with it: what lies there may reach beyond
+_MOST_ENLARGED = 0.5  # of the picture, beyond which a place is not enlarged
 
 
 @dataclass(frozen=True)
@@ -51,13 +49,15 @@ def write_report(result: Slices, collection: Collection, folder: Path | None = N
         .get_template("page.html.jinja")
         .render(
             title=f"Slices of {Path(result.data).name} by {Path(result.model).name}",
-            result=result,
+            method=parse(result.method).name.title,
             summary=in_words(result),
             slices=[
                 {
                     "sentence": each.sentence,
+                    "untested": each.test is None,
+                    "finding": finding_of(each),
                     "bars": _bars(each),
-                    "tests": figures_in_words(each),
+                    "figures": figures_in_words(each),
                     "examples": [
                         _example(each, example, rows[example.index], pictures.get(example.index), result.method)
                         for example in each.examples
@@ -70,76 +70,6 @@ def write_report(result: Slices, collection: Collection, folder: Path | None = N
     write_text(folder / SLICES, json.dumps(result.to_json(), indent=1, ensure_ascii=False))
     write_text(folder / SLICES_PAGE, page)
     return folder / SLICES_PAGE
-
-
-def in_words(result: Slices) -> list[str]:
-    """Return sentences on the search: how many slices there are, of how many that were tried."""
-    count = len(result.slices)
-    sentences = [
-        f"{'No slice' if not count else '1 slice' if count == 1 else f'{count} slices'} in {result.inputs} rows. "
-        f"{result.wrong} wrong and {result.doubtful} right rows were searched, and {result.tried} slices tried. "
-        f"By chance at most {ALPHA:.0%} of such searches find a slice.".replace("%", " %")
-    ]
-    if result.without_effect:
-        were = "1 more was" if result.without_effect == 1 else f"{result.without_effect} more were"
-        sentences.append(f"{were} left out: copied into rows with other answers, what they name does not carry the answer over.")
-    return sentences
-
-
-def figures_in_words(each: Slice) -> list[str]:
-    """Return sentences on how far chance explains a slice, and on what became of the answers with and without what it names."""
-    others = "rows with other answers" if each.kind == "right" else _OTHERS_IN_WORDS[each.answer is None]
-    sentences = [
-        f"In the half of the rows that was not searched, {with_interval(each.share)} of the {each.share.of} rows do so, and "
-        f"{with_interval(each.others)} of the {each.others.of} {others}: p = {each.p:.2g}."
-    ]
-    if each.copy_test is not None:
-        sentences += _copy_in_words(each, each.copy_test)
-    if each.test is not None:
-        sentences += _hiding_in_words(each.test)
-    return sentences
-
-
-def _copy_in_words(each: Slice, test: CopyTest) -> list[str]:
-    if test.copied.value is None or test.elsewhere.value is None:
-        return []
-    copied, others, elsewhere = (
-        ("Copied into pictures with other answers, the place", "what lies elsewhere", "what lies elsewhere")
-        if each.word is None
-        else (f"Put into texts with other answers, the word {each.word!r}", "another word of its text", "another word")
-    )
-    return [
-        f"{copied} makes the answer {_hundredfold(test.copied.value)} % probable, {others} {_hundredfold(test.elsewhere.value)} %: "
-        f"{_points(test.difference)} more.",
-        f"They get this answer: {_count(test.changed)}; by {elsewhere}: {_count(test.changed_elsewhere)}.",
-    ]
-
-
-def _hiding_in_words(test: HidingTest) -> list[str]:
-    if test.fall.value is None or test.elsewhere.value is None:
-        return []
-    return [
-        f"Without it the probability of the answer falls by {_hundredfold(test.fall.value)} points, with as much hidden elsewhere by "
-        f"{_hundredfold(test.elsewhere.value)}: {_points(test.difference)} more.",
-        f"Another answer without it: {_count(test.changed)}; with as much hidden elsewhere: {_count(test.changed_elsewhere)}.",
-    ]
-
-
-def _hundredfold(value: float) -> str:
-    """Format 100 times a value with one digit, without the sign of a rounded zero."""
-    return f"{round(100 * value, 1) + 0.0:.1f}"
-
-
-def _points(mean: Mean) -> str:
-    """Format a difference of probabilities in points, with its interval."""
-    if mean.value is None:
-        return "–"
-    ends = "" if mean.low is None or mean.high is None else f" ({_hundredfold(mean.low)} to {_hundredfold(mean.high)})"
-    return f"{_hundredfold(mean.value)} points{ends}"
-
-
-def _count(each: Share) -> str:
-    return "–" if each.value is None else f"{each.count} of {each.of}, {with_interval(each)}"
 
 
 def _bars(each: Slice) -> list[_Bar]:
@@ -156,15 +86,36 @@ def _bars(each: Slice) -> list[_Bar]:
 def _example(each: Slice, example: SliceExample, row: CollectedRow, picture: Image.Image | None, method: str) -> dict[str, Any]:
     """Return one of the rows of a slice, as the template draws it: with its words, or its picture with the place outlined and its map."""
     drawn = drawn_map(row, method, picture, MAP_SIDE)
-    outlined = None if picture is None else png_text(_outlined(picture, each.patches, (row.grid[0], row.grid[1])))
+    outlined = enlarged = None
+    if picture is not None:
+        grid = (row.grid[0], row.grid[1])
+        outlined = png_text(_outlined(picture, each.patches, grid))
+        part = _enlarged(picture, each.patches, grid)
+        enlarged = None if part is None else png_text(part)
     return {
         "input": example.input,
+        "enlarged": enlarged,
         "answer": row.answer,
         "probability": row.probability,
         "labels": row.labels,
         "outlined": outlined,
         **drawn,
     }
+
+
+def _enlarged(picture: Image.Image, patches: list[int], grid: tuple[int, int]) -> Image.Image | None:
+    """Return the part of ``picture`` with ``patches`` of a grid (rows, columns) and those around them, its longer side ``MAP_SIDE``; None
+    for patches that lie all over it.
+    """
+    rows, columns = ([patch // grid[1] for patch in patches], [patch % grid[1] for patch in patches])
+    top, left = (max(0, min(each) - _ENLARGED_AROUND) for each in (rows, columns))
+    bottom, right = (min(most, max(each) + 1 + _ENLARGED_AROUND) for each, most in zip((rows, columns), grid, strict=True))
+    if (bottom - top) * (right - left) > _MOST_ENLARGED * grid[0] * grid[1]:
+        return None
+    across, down = picture.width / grid[1], picture.height / grid[0]
+    part = picture.convert("RGB").crop((round(left * across), round(top * down), round(right * across), round(bottom * down)))
+    factor = MAP_SIDE / max(part.size)
+    return part.resize((max(1, round(part.width * factor)), max(1, round(part.height * factor))), Image.Resampling.LANCZOS)
 
 
 def _outlined(picture: Image.Image, patches: list[int], grid: tuple[int, int]) -> Image.Image:

@@ -29,12 +29,12 @@ if TYPE_CHECKING:
 MOST_ASKED = 100  # rows of a slice in the test
 EXAMPLES = 10
 OFF_OBJECT_BELOW = 0.5  # share of the evidence that is on the object
-#: The rows of each kind in a sentence.
-_ROWS_IN_WORDS: dict[SliceKind, str] = {
-    "wrong": "wrong rows",
-    "right_off_object": "right rows with most of their evidence off the object",
-    "right_at_border": "right rows with more of their evidence at the border than chance",
-    "right": "right rows",
+#: What is said of the rows of each kind after what they are answered.
+_MORE_IN_WORDS: dict[SliceKind, str] = {
+    "wrong": "",
+    "right_off_object": ", with most of their evidence off the object,",
+    "right_at_border": ", with more of their evidence at the border than chance,",
+    "right": "",
 }
 #: A callback that gets how many rows were asked again, and of how many.
 SlicesProgress = Callable[[int, int], None]
@@ -190,9 +190,11 @@ def _described(candidate: FoundSlice, rows: SearchedRows, read: dict[int, Collec
     place = None if rows.grid is None else place_in_words(candidate.patches, rows.grid)
     indices = [int(index) for index in rows.index[candidate.rows]]
     of = int(candidate.group.sum())
-    whose = _ROWS_IN_WORDS[candidate.kind] + ("" if candidate.answer is None else f", answered {candidate.answer!r},")
+    how = "wrong" if candidate.kind == "wrong" else "right"
+    whose = f"{how} rows" if candidate.answer is None else f"rows {how}ly answered “{candidate.answer}”"
+    whose += _MORE_IN_WORDS[candidate.kind]
     if candidate.word is not None:
-        what = f"stand on the word {candidate.word!r}"
+        what = f"stand on the word “{candidate.word}”"
     else:
         where = f"in patches that lie {place}" if (place or "").startswith("mostly") else place
         what = f"have at least {candidate.threshold:.0%} of their evidence {where}".replace("%", " %")

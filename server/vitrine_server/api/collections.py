@@ -6,8 +6,9 @@ import io
 from dataclasses import dataclass, replace
 from pathlib import Path as FilePath
 from typing import Annotated, Any, Literal
+from urllib.parse import quote
 
-from fastapi import APIRouter, Depends, Path, Query
+from fastapi import APIRouter, Depends, Path, Query, Request
 from fastapi.responses import HTMLResponse, Response
 from pydantic import Field, Json
 from sse_starlette import EventSourceResponse
@@ -42,7 +43,7 @@ CollectionId = Annotated[str, Path(alias="id", description="The id of a collecti
 Index = Annotated[int, Path(description="The index of a row: the place of its input in the data.", ge=0)]
 MAX_ROWS = 200  # of a page
 MAX_VALUES = 200  # of a column, to choose from
-#: Of a report, which has its styles and pictures in itself, and neither scripts nor links.
+#: Of a report, which has its styles and pictures in itself, and no scripts.
 _REPORT_POLICY = "default-src 'none'; img-src data:; style-src 'unsafe-inline'; frame-ancestors 'none'; base-uri 'none'; form-action 'none'"
 _A_DAY = "private, max-age=86400"
 _MEDIA_TYPES = {".jpg": "image/jpeg", ".jpeg": "image/jpeg", ".png": "image/png", ".webp": "image/webp", ".gif": "image/gif"}
@@ -400,18 +401,21 @@ def _find_slices(collection_id: str, wanted: SlicesWanted, services: Services, v
 
 
 @router.get("/{id}/slices", response_class=HTMLResponse)
-def slices(collection_id: CollectionId, services: Use, visitor: Who) -> HTMLResponse:
+def slices(collection_id: CollectionId, request: Request, services: Use, visitor: Who) -> HTMLResponse:
     """Return the page on the slices of the collection with this id, what many of its wrong or doubtful rows have in common: that of the
     visitor's last search, else the one that the operator made.
     """
+    shelved = services.shelf.find(collection_id, visitor)
     try:
-        place = _slices_page(services.shelf.find(collection_id, visitor), services, visitor)
+        place = _slices_page(shelved, services, visitor)
         page = None if place is None else place.read_text("utf-8")
     except OSError:  # it was deleted since
         page = None
     if page is None:
         send = "POST to this address begins a search; or type vitrine slices with the folder of the collection."
         raise Problem(404, "no-slices", "No slices of this collection have been searched.", send=send)
+    back = f"/collection?c={quote(collection_id, safe='')}"
+    page = request.app.state.with_navigation(page, "/collection", back, f"the rows of {shelved.title}")
     return HTMLResponse(page, headers={"Content-Security-Policy": _REPORT_POLICY})
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from functools import cache, partial
 from pathlib import Path
@@ -45,6 +46,9 @@ SECOND_PAGES: dict[str, tuple[str, str, str]] = {
 }
 
 
+_BODY = re.compile(r"<body[^>]*>")
+
+
 def _folder(name: str) -> Path:
     """Return the folder ``name`` of the pages: inside the installed package, or next to it in a checkout."""
     here = Path(__file__).resolve().parent.parent
@@ -79,7 +83,9 @@ def _script_tag(static: str, page: str) -> Markup:
 
 
 def add_pages(app: FastAPI, settings: Settings) -> None:
-    """Add the pages and ``/static`` to ``app``."""
+    """Add the pages and ``/static`` to ``app``. Its state gets ``problem_page``, which makes a page of a problem, and ``with_navigation``,
+    which puts the navigation, and a link back, over a report that is a page of its own.
+    """
     templates = environment()
     static = StaticFolder(_folder("static"))
     languages = " ".join(sorted(file.stem for file in (_folder("static") / "help" / "language").glob("*.js")))
@@ -127,5 +133,10 @@ def add_pages(app: FastAPI, settings: Settings) -> None:
         text = templates.get_template(template).render(shared(), path=None, title=title, problem=problem, after=after)
         return HTMLResponse(text, problem.status, problem.headers)
 
+    def with_navigation(report: str, entry: str, back: str, back_to: str) -> str:
+        bar = templates.get_template("report_bar.html").render(shared(), path=entry, back=back, back_to=back_to)
+        return _BODY.sub(lambda begin: begin[0] + bar, report, count=1)
+
     app.state.problem_page = problem_page
+    app.state.with_navigation = with_navigation
     app.mount("/static", static, name="static")

@@ -8,7 +8,7 @@ import zipfile
 from collections.abc import Iterator
 
 import pytest
-from playwright.sync_api import Locator, Page, expect
+from playwright.sync_api import Locator, Page, Route, expect
 
 from tests.browser.support.accessibility import no_violation
 from tests.browser.support.tiny_models import tiny_server
@@ -38,7 +38,7 @@ def collection_address(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str
     marked[:2] = [made_up_row(index, labels=["yak"], right=None) for index in range(2)]
     write_collection(folder / "all/marked", marked, model="gone", weights_digest="0" * 64)
     (folder / "all/films/slices.html").write_text(
-        "<!doctype html><title>Slices of films</title><style>p { color: red }</style><p>fine", "utf-8"
+        "<!doctype html><title>Slices of films</title><style>p { color: red }</style><body><p id=fine>fine", "utf-8"
     )
     with tiny_server(tmp_path_factory.mktemp("tiny"), collections=str(folder / "all")) as address:
         yield address
@@ -71,6 +71,24 @@ def select(page: Page, title: str) -> Locator:
     return page.locator("#filters .field").filter(has=page.get_by_text(title, exact=True)).locator("select")
 
 
+def test_the_page_says_that_it_reads_a_collection(desk: Visit) -> None:
+    page = desk.page
+    held: list[Route] = []
+    listed = {each["title"]: each["id"] for each in desk.get("/api/collections")["collections"]}
+    page.route(f"**/api/collections/{listed['photos']}", lambda route: held.append(route))
+    page.goto(f"{desk.address}/collection?c={listed['photos']}")
+    expect(page.locator("#opening")).to_have_text(f"Reading {MANY} rows of photos …")
+    expect(page.locator("#view")).to_be_hidden()
+    page.route("**/selection?*", lambda route: held.append(route))
+    held.pop().continue_()
+    expect(page.locator("#opening")).to_be_hidden()
+    expect(page.locator("#status")).to_have_text("Reading the rows …")
+    page.unroute("**/selection?*")
+    held.pop().continue_()
+    drawn(page)
+    expect(page.locator("#status")).to_contain_text("right")
+
+
 def test_the_most_suspicious_row_is_at_the_top(desk: Visit) -> None:
     page = opened(desk, "photos")
     expect(names(page).first).to_have_text("ant/00000.png")
@@ -95,7 +113,12 @@ def test_the_page_on_slices_is_linked_where_it_is_there(desk: Visit) -> None:
     page = opened(desk, "films")
     page.get_by_role("link", name="What rows have in common").click()
     expect(page).to_have_title("Slices of films")
-    expect(page.locator("p")).to_have_css("color", "rgb(255, 0, 0)")  # its styles are let through
+    expect(page.locator("#fine")).to_have_css("color", "rgb(255, 0, 0)")  # its styles are let through
+    page.get_by_role("link", name="← the rows of films").click()
+    expect(page).to_have_url(re.compile(r"/collection\?c=films"))
+    page.go_back()
+    page.get_by_role("navigation", name="Pages").get_by_role("link", name="Leaderboard").click()
+    expect(page).to_have_title(re.compile("^Leaderboard"))
 
 
 def test_rows_and_pictures_ahead_of_the_view_are_there_before_they_are_seen(desk: Visit) -> None:
@@ -285,7 +308,7 @@ def test_a_place_that_rows_of_an_answer_share_is_said(desk: Visit) -> None:
         "2 of 180 rows have a label that this model does not know, and have no verdict: “yak” (2)."
     )
     places = page.locator("#places li")
-    expect(places).to_contain_text("60 of 60 rows answered “cat” have much of their evidence in the upper right corner.")
+    expect(places).to_contain_text("60 of 60 rows rightly answered “cat” have much of their evidence in the upper right corner.")
     places.get_by_role("link", name="Show them").click()
     drawn(page)
     expect(page.locator("#status")).to_contain_text("60 of 180 rows")

@@ -17,7 +17,6 @@ from tests.server.conftest import png
 from tests.support.own_models.case import CLASSES, save_text, text_model, vit
 from tests.support.picture_models import build, qwen2_5_vl
 
-
 FOUND = "✓Architecture: timm/test_vit"  # by the names and shapes of its weights
 
 

@@ -44,6 +44,18 @@ def test_most_rows_of_an_answer_must_share_it(marked: float, found: list[str]) -
     assert bool((readings > 0).any()) is bool(found)
 
 
+def test_of_rows_with_labels_the_right_ones_are_counted() -> None:
+    evidence = evidence_of(answers(), marked=1.0)
+    cats = [i for i, name in enumerate(answers()) if name == "cat"]
+    right = np.ones(60)
+    right[cats[:3]], right[cats[3]] = 0, np.nan
+    readings, (place,) = find_shared_places(evidence, answers(), right=right)
+    assert (place.rows, place.of) == (16, 16)  # of 20
+    assert np.array_equal(readings, find_shared_places(evidence, answers())[0])
+    unknown = np.full(60, np.nan)
+    assert find_shared_places(evidence, answers(), right=unknown)[1][0].of == 20
+
+
 def test_noise_shares_no_place() -> None:
     places = [find_shared_places(evidence_of(answers(), 0, seed), answers())[1] for seed in range(30)]
     assert places == [[]] * 30

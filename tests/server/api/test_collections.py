@@ -75,13 +75,18 @@ def test_the_page_on_slices_is_served_once_it_is_there(here: Site, path: str, fo
     assert here.get(path)["has_slices"] is False
     refused(here.client.get(f"{path}/slices"), 404, "no-slices")
     page = folder / "photos/slices.html"
-    page.write_text("<!doctype html><title>Slices</title>", "utf-8")
+    page.write_text("<!doctype html><title>Slices</title><body class=a>as it was</body>", "utf-8")
     try:
         answer = here.client.get(f"{path}/slices")
         assert here.get(path)["has_slices"] is True
     finally:
         page.unlink()
-    assert (answer.status_code, answer.text) == (200, "<!doctype html><title>Slices</title>")
+    assert answer.status_code == 200
+    assert answer.text.startswith("<!doctype html><title>Slices</title><body class=a>")
+    assert answer.text.endswith("as it was</body>")
+    for name in ("/image", "/collection", "/leaderboard"):  # the navigation of the site
+        assert f'href="{name}"' in answer.text
+    assert f'href="/collection?c={path.rpartition("/")[2]}"' in answer.text  # and back to its table
     assert answer.headers["content-type"].startswith("text/html")
     policy = answer.headers["content-security-policy"]
     assert "default-src 'none'" in policy

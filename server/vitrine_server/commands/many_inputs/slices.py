@@ -59,13 +59,15 @@ def run(args: argparse.Namespace) -> None:
 
 def in_text(result: Slices) -> str:
     """Format slices as text: a paragraph each."""
-    from explainers.collection.slices.report import in_words
+    from explainers.collection.slices.words import in_words
 
     return "\n\n".join([" ".join(in_words(result)), *map(_paragraph, result.slices)])
 
 
 def _paragraph(each: Slice) -> str:
-    from explainers.collection.slices.report import figures_in_words
+    from explainers.collection.slices.words import figures_in_words, finding_of
 
+    finding = finding_of(each)
+    found = [f"It says: {finding.says}", f"It does not say: {finding.leaves_open}", f"What to do: {finding.next_step}"]
     examples = ", ".join(row.input for row in each.examples)
-    return "\n".join([each.sentence, *(f"  {line}" for line in (*figures_in_words(each), examples))])
+    return "\n".join([each.sentence, *(f"  {line}" for line in (*found, *figures_in_words(each), examples))])

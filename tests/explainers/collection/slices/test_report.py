@@ -20,7 +20,8 @@ from explainers.collection.intervals import Mean, share
 from explainers.collection.records import thumbnail_schema
 from explainers.collection.result import Collection
 from explainers.collection.slices.records import CopyTest, HidingTest
-from explainers.collection.slices.report import _hiding_in_words, figures_in_words, in_words, write_report
+from explainers.collection.slices.report import write_report
+from explainers.collection.slices.words import _hiding_in_words, figures_in_words, finding_of, in_words
 from tests.explainers.support.collected import made_up_collection, made_up_map, made_up_row, made_up_text
 
 BLUE = (20, 60, 200)
@@ -53,10 +54,16 @@ def test_the_page_has_the_sentence_the_figures_and_ten_pictures_with_the_place_o
     assert json.loads((corner.folder / "slices.json").read_text("utf-8")) == found.to_json()
     assert all(sentence in text for sentence in in_words(found))
     assert "By chance at most 5 % of such searches find a slice." in text
-    assert "Not tested" in text
+    assert "The model was not asked." in text
+    finding = finding_of(each)
+    for sentences in (finding.says, finding.leaves_open, finding.next_step):
+        assert sentences in text
     pictures = [Image.open(io.BytesIO(base64.b64decode(data))) for data in re.findall(r"data:image/png;base64,([^\"]+)", text)]
-    assert len(pictures) == 2 * 10
-    outlined = np.asarray(pictures[0].convert("RGB"))
+    assert len(pictures) == 3 * 10
+    enlarged = np.asarray(pictures[0].convert("RGB"))
+    assert enlarged.shape == (120, 120, 3)  # the ninth patch and those around it
+    assert (np.abs(enlarged.astype(int) - BLUE) <= 1).all()  # without the outline
+    outlined = np.asarray(pictures[1].convert("RGB"))
     is_line = (outlined != BLUE).any(axis=2)
     assert outlined.shape[:2] == (120, 120)
     inside = np.zeros((120, 120), bool)
@@ -84,6 +91,56 @@ def test_a_slice_says_its_shares_and_what_copying_does(corner: Collection) -> No
     said = figures_in_words(replace(each, word="not", copy_test=test))
     assert any(line.startswith("Put into texts with other answers, the word 'not' makes the answer 80.0 % probable") for line in said)
     assert "1 more was left out" in in_words(replace(explainers.slices(corner), without_effect=1))[1]
+
+
+def copied(value: float, elsewhere: float) -> CopyTest:
+    means = [Mean(20, each, each - 0.05, each + 0.05) for each in (value, elsewhere, value - elsewhere)]
+    changed, changed_elsewhere = share(1, 20), share(1, 20)
+    return CopyTest(
+        donors=20, copied=means[0], elsewhere=means[1], difference=means[2], changed=changed, changed_elsewhere=changed_elsewhere, p=1e-4
+    )
+
+
+def hidden(changed: int) -> HidingTest:
+    small = Mean(20, 0.003, 0.001, 0.005)
+    return HidingTest(rows=20, fall=small, elsewhere=small, difference=small, changed=share(changed, 20), changed_elsewhere=share(0, 20))
+
+
+def test_answers_that_stay_do_not_acquit_a_place(corner: Collection) -> None:
+    """A planted mark was hidden and no answer changed, since the object was enough: the report says so, and does not end with a figure."""
+    (found,) = explainers.slices(corner).slices
+    each = replace(found, kind="right", answer="bee", others=share(0, 226), copy_test=copied(0.131, 0.02), test=hidden(0))
+    finding = finding_of(each)
+    assert finding.says == (
+        "Of the rows with other answers that it was compared with, 0 of 226 have as much of their evidence there. "
+        "What these pictures show there pushes the model to “bee”. Put into pictures with other answers, it makes this answer 13.1 % "
+        "probable, against 2.0 % by as much from elsewhere in them."
+    )
+    assert "without it, 20 of 20 answers stay. That does not clear it" in finding.leaves_open
+    assert "is it no part of “bee”? Then train without it" in finding.next_step
+    needed = finding_of(replace(each, test=hidden(15)))
+    assert "Most of the answers need it: without it, 15 of 20 become another." in needed.says
+    assert "does not clear" not in needed.leaves_open
+    untested = finding_of(replace(each, test=None, copy_test=None))
+    assert "it was not asked" in untested.leaves_open
+    assert "pushes" not in untested.says
+    uncopied = finding_of(replace(each, test=hidden(15), copy_test=None))
+    assert "that was not tested" in uncopied.leaves_open
+
+
+def test_a_word_may_be_a_good_reason(corner: Collection) -> None:
+    (found,) = explainers.slices(corner).slices
+    finding = finding_of(replace(found, kind="right", answer="positive", word="great", copy_test=copied(0.6, 0.2), test=hidden(2)))
+    assert "Put into texts with other answers, it makes this answer 60.0 % probable, against 20.0 % by another word" in finding.says
+    assert finding.leaves_open.startswith("Whether that is a mistake: the word may be a good reason.")
+    assert "The place" not in finding.leaves_open
+    assert "Is the word “great” no reason for “positive”?" in finding.next_step
+
+
+def test_a_place_all_over_the_picture_is_not_enlarged(corner: Collection) -> None:
+    found = explainers.slices(corner)
+    spread = replace(found, slices=[replace(found.slices[0], patches=[0, 8])])
+    assert "the place, enlarged" not in write_report(spread, corner).read_text("utf-8")
 
 
 def test_the_words_of_a_text_are_words_on_the_page(tmp_path: Path) -> None:

@@ -83,7 +83,7 @@ def test_rows_that_are_right_off_the_object_are_searched_by_answer(tmp_path: Pat
     assert {each.answer for each in mirrored} <= {"ant"}  # which lies more elsewhere than bees, all of which lie in the corner
     assert found.doubtful == 90
     assert (first.kind, first.answer, first.rows) == ("right_off_object", "bee", list(range(0, 180, 6)))
-    assert first.sentence.startswith("30 of 30 right rows with most of their evidence off the object, answered 'bee', have at least")
+    assert first.sentence.startswith("30 of 30 rows rightly answered “bee”, with most of their evidence off the object, have at least")
 
 
 def test_rows_that_cannot_be_searched_are_counted(tmp_path: Path) -> None:
@@ -101,7 +101,7 @@ def test_a_word_of_wrong_texts_becomes_a_sentence(tmp_path: Path) -> None:
 
     found = explainers.slices(made_up_collection(tmp_path / "made", [row(i) for i in range(160)], input_kind="text"))
     first = next(each for each in found.slices if each.word == "tuesday")
-    assert first.sentence == "20 of 40 wrong rows stand on the word 'tuesday'."
+    assert first.sentence == "20 of 40 wrong rows stand on the word “tuesday”."
     assert (first.place, first.patches, first.threshold) == (None, [], None)
 
 
