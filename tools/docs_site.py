@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import nbformat
 from mkdocs.config.defaults import MkDocsConfig
 from mkdocs.structure.files import File, Files
 from mkdocs.structure.pages import Page
@@ -23,6 +24,8 @@ from tools import api_reference  # noqa: E402
 
 #: The pages that stand outside of ``docs``, by their place on the site.
 OUTSIDE = {"index.md": "README.md", "contributing.md": "CONTRIBUTING.md", "changelog.md": "CHANGELOG.md"}
+#: The tutorials, notebooks with the outputs that they had when they were last run.
+TUTORIALS = sorted((ROOT / "docs" / "tutorials").glob("*.ipynb"))
 _LINK = re.compile(r"\[(?P<text>[^\]\[]*)\]\((?P<target>[^)\s#:]+)(?P<anchor>#[^)\s]*)?\)")
 _PICTURE = re.compile(r"(?P<before>(?:src|srcset)=\")(?P<target>[^\"#:]+)")
 _FENCE = re.compile(r"^(```.*?^```)$", re.DOTALL | re.MULTILINE)
@@ -38,11 +41,13 @@ def on_config(config: MkDocsConfig) -> MkDocsConfig:
 
 
 def on_files(files: Files, config: MkDocsConfig) -> Files:
-    """Add the pages of ``OUTSIDE`` and of the public modules to ``files``."""
+    """Add the pages of ``OUTSIDE``, of the public modules and of the tutorials to ``files``."""
     for place, name in OUTSIDE.items():
         files.append(File.generated(config, place, content=(ROOT / name).read_text("utf-8")))
     for name in api_reference.PUBLIC:
         files.append(File.generated(config, page_of(name), content=api_reference.module_page(name)))
+    for notebook in TUTORIALS:
+        files.append(File.generated(config, f"tutorials/{notebook.stem}.md", content=notebook_markdown(notebook)))
     return files
 
 
@@ -95,6 +100,7 @@ def site_markdown(markdown: str, place: str, pages: set[str], repository: str | 
         """The link on the site, or None, and the path in the repository."""
         path = posixpath.normpath(posixpath.join(posixpath.dirname(source), target))
         at = next((at for at, name in OUTSIDE.items() if name == path), path.removeprefix("docs/"))
+        at = f"{at.removesuffix('.ipynb')}.md" if at.endswith(".ipynb") else at
         return (posixpath.relpath(at, here or ".") if at in pages else None), path
 
     def link(match: re.Match[str]) -> str:
@@ -109,3 +115,18 @@ def site_markdown(markdown: str, place: str, pages: set[str], repository: str | 
 
     parts = _FENCE.split(markdown)
     return "".join(part if part.startswith("```") else _PICTURE.sub(picture, _LINK.sub(link, part)) for part in parts)
+
+
+def notebook_markdown(path: Path) -> str:
+    """Return the notebook at ``path`` as Markdown: its text, its code, and its outputs as text or, where they have it, as HTML."""
+    parts: list[str] = []
+    for cell in nbformat.read(path, as_version=4).cells:
+        if cell.cell_type == "markdown":
+            parts.append(cell.source)
+            continue
+        parts.append(f"```python\n{cell.source}\n```")
+        for output in cell.outputs:
+            shown = output.get("data", {})
+            text = (output.get("text") or shown.get("text/plain", "")).rstrip()
+            parts.append(shown.get("text/html", f"```text\n{text}\n```"))
+    return "\n\n".join(parts) + "\n"

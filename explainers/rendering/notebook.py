@@ -17,7 +17,7 @@ from PIL import Image
 
 from explainers.errors import ExplainerError
 from explainers.models.inputs.types import ImageInput, PicturePromptInput
-from explainers.rendering.colours import is_two_sided, normalise, one_sign_note, scale_ends
+from explainers.rendering.colours import colours, is_two_sided, normalise, one_sign_note, scale_ends
 from explainers.rendering.drawable import DrawableMap
 from explainers.rendering.molecules import is_drawn, over_molecule
 from explainers.rendering.overlays import AGAINST, FOR, INK, MIX, PAPER, STRENGTH, lay_over, patch_scores
@@ -41,11 +41,28 @@ def map_html(attribution: DrawableMap, image: ImageInput | None) -> str:
     order_only = one_sign_note(scores, attribution.signed)
     notes = "".join(f"<br><small>{escape(note)}</small>" for note in (order_only, *attribution.notes) if note)
     spec, target = escape(attribution.method), escape(attribution.target)
-    caption = f"<figcaption><b>{escape(attribution.title)}</b><br><code>{spec}</code> · {target}{notes}</figcaption>"
+    two_sided = is_two_sided(scale_ends(np.asarray(scores, np.float32), attribution.signed), attribution.signed)
+    legend = _legend(two_sided, attribution.text is not None) if "<img" in body or attribution.text is not None else ""
+    caption = f"<figcaption>{legend}<b>{escape(attribution.title)}</b><br><code>{spec}</code> · {target}{notes}</figcaption>"
     style = (
         _BOX.format(_css_colour(PAPER), _css_colour(INK)) + f";max-width:{PICTURE_SIDE if attribution.text is None else 2 * PICTURE_SIDE}px"
     )
     return f'<figure style="{style}">{body}{caption}</figure>'
+
+
+def _legend(two_sided: bool, on_words: bool) -> str:
+    """Return the HTML of a bar of the colours of a map, from what speaks against to what speaks for the target, or from weak to strong, as
+    they are on pictures or ``on_words``.
+    """
+    low, high = ("against", "for") if two_sided else ("weak", "strong")
+    values = np.linspace(-1.0 if two_sided else 0.0, 1.0, 9)
+    if on_words:
+        hues = (STRENGTH if not two_sided else FOR if value >= 0 else AGAINST for value in values)
+        stops = [f"rgba({_css_colour(hue)},{MIX * abs(value):.2f})" for hue, value in zip(hues, values, strict=True)]
+    else:
+        stops = [f"rgba({red:.0f},{green:.0f},{blue:.0f},{alpha:.2f})" for red, green, blue, alpha in colours(values, two_sided)]
+    bar = f'<span style="flex:1;height:6px;background:linear-gradient(90deg,{",".join(stops)})"></span>'
+    return f'<small style="display:flex;gap:6px;align-items:center">{low}{bar}{high}</small>'
 
 
 def _body(attribution: DrawableMap, image: ImageInput | None) -> str:

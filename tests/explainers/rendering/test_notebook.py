@@ -15,6 +15,7 @@ from PIL import Image
 
 import explainers
 from explainers import ExplainerError, explain
+from explainers.rendering.colours import colours
 from explainers.rendering.figures import panel
 from explainers.rendering.overlays import render_overlay
 from tests.explainers.support.explained import image_model, picture, text_model
@@ -61,6 +62,21 @@ def test_a_map_lies_over_its_picture() -> None:
     assert both.seen.count("img") == len(METHODS)
     assert all(spec in both.text for spec in METHODS)
     assert result.top()[0].label in both.text
+
+
+def test_a_map_has_the_colours_of_its_scale_under_it() -> None:
+    """The ends of the bar are the colours of the largest score and, of a signed map, of the least."""
+    result = explain(image_model(), picture(), "dog", METHODS)
+    for method, low, high in (("input_x_gradient:libra", "against", "for"), ("rollout", "weak", "strong")):
+        page = result[method]._repr_html_()
+        (bar,) = re.findall(r"(\w+)<span style=\"flex:1;height:6px;background:linear-gradient\(90deg,([^\"]+)\)\"></span>(\w+)", page)
+        assert (bar[0], bar[2]) == (low, high)
+        stops = re.findall(r"rgba\((\d+),(\d+),(\d+),([\d.]+)\)", bar[1])
+        ends = colours(np.array([-1.0 if low == "against" else 0.0, 1.0]), low == "against")
+        for stop, expected in zip((stops[0], stops[-1]), ends, strict=True):
+            np.testing.assert_allclose([float(part) for part in stop], expected, atol=0.51)
+    texts = explain(text_model(), "a good film", methods=METHODS)
+    assert texts["rollout"]._repr_html_().count("linear-gradient") == 1
 
 
 def test_each_patch_says_its_score_where_it_is_pointed_at() -> None:
