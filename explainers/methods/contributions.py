@@ -23,9 +23,9 @@ MAX_MISSED_SHARE, MAX_MISSED_EPSILONS = 1e-3, 32
 #: Why contributions are not measured, with ``{block}``, counted from 1, and ``{share}``, in percent.
 DOES_NOT_ADD_UP = (
     "What the tokens and the constants of block {block} of this model each give to the stream after its attention does not add up to that "
-    "stream: {share} % of it are missing or too much at some token, since something in the block is not linear in its tokens where "
-    "attention, scales and gates are held. What multiplies attention runs, such as rollout, and what goes back from the answer, such as "
-    "input_x_gradient."
+    "stream: {share} % of it are missing or too much at some token. With attention, scales and gates held, something in the block is no "
+    "linear function of its tokens alone, as where numbers are padded among values or values come from an earlier block. What multiplies "
+    "attention runs, such as rollout, and what goes back from the answer, such as input_x_gradient."
 )
 
 T = TypeVar("T")
