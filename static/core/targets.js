@@ -98,6 +98,9 @@ export function askingLine({ abstention, place, output, prompts, targets, top = 
   return `Where ${they} ${targets.some((target) => target.abstention) ? "looked for" : "found"}`;
 }
 
+/** The tasks of models that write an answer. */
+export const WRITING_TASKS = ["text-generation", "text2text-generation", "image-text-to-text"];
+
 /**
  * The name of a model where people read it: of one that lies in a folder of the server, the folder's own name.
  * @param {string} model
