@@ -123,10 +123,22 @@ def protocols_markdown() -> str:
             ", ".join(f"`{dataset}`" for dataset in protocol.datasets),
             str(protocol.inputs or "all"),
             "yes" if protocol.published else "",
+            protocol.duration or "not measured",
         )
         for protocol in protocols
     ]
-    return markdown_table(("table", "command", "what", "models of the paper", "data sets", "inputs", "printed figures next to it"), rows)
+    heads = ("table", "command", "what", "models of the paper", "data sets", "inputs", "printed figures next to it", "took here")
+    return markdown_table(heads, rows)
+
+
+def missing_parts_markdown() -> str:
+    """Return a table with one row for each table or figure of a paper that no command measures: the reason, and what to do instead."""
+    from explainers.evaluation.protocols.protocol import missing_parts
+
+    return markdown_table(
+        ("table", "what", "why it is missing", "instead"),
+        [(each.source, each.title, each.reason, each.instead) for each in missing_parts()],
+    )
 
 
 def settings_markdown() -> str:
@@ -330,6 +342,7 @@ TABLES: dict[str, Callable[[], str]] = {
     "metrics": metrics_markdown,
     "datasets": datasets_markdown,
     "protocols": protocols_markdown,
+    "missing_parts": missing_parts_markdown,
     "collection_row": collection_row_markdown,
     "collection_map": collection_map_markdown,
     "truth_sentences": truth_sentences_markdown,
@@ -347,7 +360,7 @@ GENERATED_PAGES = {
     "docs/public.md": ("names", "modules", "commands", "routes", "pages", "entry_points"),
     "docs/metrics.md": ("metrics",),
     "docs/datasets.md": ("datasets",),
-    "docs/reproduce.md": ("protocols",),
+    "docs/reproduce.md": ("protocols", "missing_parts"),
     "docs/collection.md": ("collection_row", "collection_map"),
     "docs/metrics_on_truth.md": ("truth_sentences", "truth_controls", "truth_metrics", "truth_methods", "truth_advice"),
 }
