@@ -65,10 +65,10 @@ def in_flags(message: str, options: Collection[str]) -> str:
     ``leave chat= out`` becomes ``leave --chat out``. Arguments that are no option of it stay.
     """
 
-    def flag(found: re.Match[str]) -> str:
-        name, *values = found.groups()
+    def flag(argument: re.Match[str]) -> str:
+        name, *values = argument.groups()
         if name not in options:
-            return found[0]
+            return argument[0]
         value = next((each for each in values if each), "")
         return f"--{name.replace('_', '-')}" + (f" {value}" if value not in ("", "True") else "")
 
