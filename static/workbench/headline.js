@@ -3,6 +3,7 @@
 
 import { explanationPath, getJSON } from "../core/api.js";
 import { byId, el, unbroken } from "../core/dom.js";
+import { inPageWords } from "../core/pagewords.js";
 import { isMethod } from "../core/registry.js";
 import { askingLine, headingTargets, isFound, targetInWords, spokenAll } from "../core/targets.js";
 import { withTerms } from "../help/terms.js";
@@ -101,7 +102,7 @@ export class Headline {
     const rules = isClip ? judgingRules(info.targets, known) : [];
     byId("notes").replaceChildren(
       ...(unsaid.length + rules.length ? [el("li", {}, judged(rules, unsaid))] : []),
-      ...[...(info.notes ?? []), ...this.#sharing()].map((note) => el("li", {}, note)),
+      ...[...(info.notes ?? []), ...this.#sharing()].map((note) => el("li", {}, inPageWords(note))),
     );
   }
 
