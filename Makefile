@@ -183,9 +183,12 @@ results: $(VENV)/installed-test
 
 # Worlds where it is known what answers come from, and what they say of metrics.
 TRUTH := truth-scenes truth-marks truth-votes truth-verbs
+TRUTH_BY_NAME := truth-votes-by-name truth-verbs-by-name
 truth: $(VENV)/installed-test
 	$(foreach name,$(TRUTH),$(call measure,$(name),))
+	$(foreach name,$(TRUTH_BY_NAME),$(call measure,$(name),))
 	$(BIN)/vitrine metrics-on-truth $(addprefix build/results/,$(TRUTH)) --out docs/results/metrics-on-truth
+	$(BIN)/vitrine metrics-on-truth $(addprefix build/results/,$(TRUTH_BY_NAME)) --out docs/results/metrics-by-name
 
 # DATA is a folder with coco, sst2, imdb, eraser and ames in it, each as docs/datasets.md says that its publisher lays it out.
 results-data: $(VENV)/installed-test

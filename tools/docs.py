@@ -79,6 +79,7 @@ def metrics_markdown() -> str:
         low, high = ("" if end is None else f"{end:g}" for end in (metric.lowest, metric.highest))
         return f"{low or 'no bound'} to {high or 'no bound'}"
 
+    on_truth = {metric["name"]: metric for folder in TRUTH_FOLDERS for metric in _read_truth(folder)["metrics"]}
     rows = [
         (
             f"`{metric.name}`",
@@ -88,11 +89,33 @@ def metrics_markdown() -> str:
             ends(metric),
             ", ".join(metric.kinds),
             metric.description,
+            _truth_in_words(on_truth.get(metric.name)),
             str(metric.source or ""),
         )
         for metric in METRICS.values()
     ]
-    return markdown_table(("metric", "title", "question", "better", "range", "for", "what it measures", "source"), rows)
+    return markdown_table(
+        ("metric", "title", "question", "better", "range", "for", "what it measures", "agrees with known truth", "source"), rows
+    )
+
+
+def _truth_in_words(metric: dict[str, Any] | None) -> str:
+    """Return what worlds of known truth say of a ``metric`` of a comparison: for each kind of input its agreement with the order of methods
+    by truth, and whether it ranks the truth first and its inverse last; empty if it was not compared.
+    """
+    from explainers.evaluation.known_truth.truth_in_words import KINDS
+
+    if metric is None:
+        return ""
+    parts = []
+    for kind, words in KINDS.items():
+        agreement, controls = metric["kinds"][kind], metric["controls"]["kinds"][kind]
+        if agreement is None:
+            continue
+        place = ", in doubt" if metric["doubts"][kind] else ", truth first" if controls is not None and controls["first"] else ""
+        told = ", told the truth" if metric["reads_marks"] else ""
+        parts.append(f"{words} {agreement['tau']:.2f}{told or place}")
+    return "; ".join(parts)
 
 
 def datasets_markdown() -> str:
@@ -121,10 +144,22 @@ def protocols_markdown() -> str:
             ", ".join(f"`{dataset}`" for dataset in protocol.datasets),
             str(protocol.inputs or "all"),
             "yes" if protocol.published else "",
+            protocol.duration or "not measured",
         )
         for protocol in protocols
     ]
-    return markdown_table(("table", "command", "what", "models of the paper", "data sets", "inputs", "printed figures next to it"), rows)
+    heads = ("table", "command", "what", "models of the paper", "data sets", "inputs", "printed figures next to it", "took here")
+    return markdown_table(heads, rows)
+
+
+def missing_parts_markdown() -> str:
+    """Return a table with one row for each table or figure of a paper that no command measures: the reason, and what to do instead."""
+    from explainers.evaluation.protocols.protocol import missing_parts
+
+    return markdown_table(
+        ("table", "what", "why it is missing", "instead"),
+        [(each.source, each.title, each.reason, each.instead) for each in missing_parts()],
+    )
 
 
 def settings_markdown() -> str:
@@ -200,13 +235,25 @@ def entry_points_markdown() -> str:
     return "\n".join(f"- `{group}`" for group in ENTRY_POINT_GROUPS)
 
 
-def _read_truth() -> dict[str, Any]:
-    """Return the comparison of metrics with the truth that ships."""
+TRUTH_FOLDERS = ("metrics-on-truth", "metrics-by-name")
+
+
+def _read_truth(folder: str = TRUTH_FOLDERS[0]) -> dict[str, Any]:
+    """Return the comparison of metrics with the truth that ships in ``folder`` of the results."""
     from vitrine_server.metric_truth import metric_truth
 
-    document = metric_truth()
+    document = metric_truth(folder)
     assert document is not None
     return document
+
+
+def truth_by_name_markdown() -> str:
+    """Return what worlds of known truth say of the metrics that people know by name: how many inputs each world had, the agreement of each
+    metric with the truth, and where it ranks the truth and its inverse.
+    """
+    document = _read_truth(TRUTH_FOLDERS[1])
+    inputs = "; ".join(f"{world['dataset']}: {world['inputs']}" for world in document["worlds"])
+    return f"Inputs: {inputs}.\n\n{_truth_metrics(document)}\n\n{_truth_controls(document)}"
 
 
 def truth_sentences_markdown() -> str:
@@ -223,9 +270,12 @@ def truth_controls_markdown() -> str:
     """Return a table with one row for each metric: where it ranks the truth and its inverse in each world, and how many other controls it
     orders correctly.
     """
-    from explainers.evaluation.known_truth.truth_in_words import INPUT_CONTROLS, place_in_words
+    return _truth_controls(_read_truth())
 
-    document = _read_truth()
+
+def _truth_controls(document: dict[str, Any]) -> str:
+    """Return that table for the comparison in ``document``."""
+    from explainers.evaluation.known_truth.truth_in_words import INPUT_CONTROLS, place_in_words
 
     def figures(metric: dict[str, Any], names: tuple[str, ...]) -> str:
         kinds = [about for about in metric["controls"]["kinds"].values() if about is not None]
@@ -250,9 +300,12 @@ def truth_metrics_markdown() -> str:
     """Return a table with one row for each metric: its agreement with the truth on each kind of input and in each world, the closest
     first.
     """
-    from explainers.evaluation.known_truth.truth_in_words import KINDS, agreement_in_words
+    return _truth_metrics(_read_truth())
 
-    document = _read_truth()
+
+def _truth_metrics(document: dict[str, Any]) -> str:
+    """Return that table for the comparison in ``document``."""
+    from explainers.evaluation.known_truth.truth_in_words import KINDS, agreement_in_words
 
     def cell(figure: dict[str, Any] | None) -> str:
         return "–" if figure is None else agreement_in_words(figure)
@@ -328,6 +381,7 @@ TABLES: dict[str, Callable[[], str]] = {
     "metrics": metrics_markdown,
     "datasets": datasets_markdown,
     "protocols": protocols_markdown,
+    "missing_parts": missing_parts_markdown,
     "collection_row": collection_row_markdown,
     "collection_map": collection_map_markdown,
     "truth_sentences": truth_sentences_markdown,
@@ -335,6 +389,7 @@ TABLES: dict[str, Callable[[], str]] = {
     "truth_controls": truth_controls_markdown,
     "truth_metrics": truth_metrics_markdown,
     "truth_methods": truth_methods_markdown,
+    "truth_by_name": truth_by_name_markdown,
 }
 #: The files that hold generated tables, with the names of these.
 GENERATED_PAGES = {
@@ -345,9 +400,9 @@ GENERATED_PAGES = {
     "docs/public.md": ("names", "modules", "commands", "routes", "pages", "entry_points"),
     "docs/metrics.md": ("metrics",),
     "docs/datasets.md": ("datasets",),
-    "docs/reproduce.md": ("protocols",),
+    "docs/reproduce.md": ("protocols", "missing_parts"),
     "docs/collection.md": ("collection_row", "collection_map"),
-    "docs/metrics_on_truth.md": ("truth_sentences", "truth_controls", "truth_metrics", "truth_methods", "truth_advice"),
+    "docs/metrics_on_truth.md": ("truth_sentences", "truth_controls", "truth_metrics", "truth_methods", "truth_by_name", "truth_advice"),
 }
 
 

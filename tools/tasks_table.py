@@ -24,7 +24,15 @@ from explainers.models.inputs.types import PicturePromptInput
 from explainers.models.model import Model
 from explainers.pipeline.places import ask_at, runnable_specs
 from tests.support.detectors import ASKED_WITH_TEXTS, DETECTORS, OwnDetector, boxes_and_scores, detector, words_of
-from tests.support.encoder_decoders import WRITERS, encoder_decoder
+from tests.support.encoder_decoders import (
+    PICTURE_ENCODERS,
+    WRITERS,
+    encoder_decoder,
+    sound_extractor,
+    sound_writer,
+)
+from tests.support.encoder_decoders import picture_writer as written_from_picture
+from tests.support.encoder_decoders import tokenizer as words_of_writers
 from tests.support.picture_models import FAMILIES, Made, build
 from tests.support.sound_models import SOUND_FAMILIES
 from tests.support.task_models import TEXT, Heads, picture_writer
@@ -74,6 +82,15 @@ SQUARE = Preprocessing(resize=(64, 64), fit="squash")
 
 def _box_maker(name: str) -> Model:
     return explainers.wrap(detector(name, torch.float32), name=name, preprocess=SQUARE)
+
+
+def _source_maker(name: str) -> Model:
+    square = Preprocessing(resize=(32, 32), fit="squash")
+    return explainers.wrap(written_from_picture(name), name=name, tokenizer=words_of_writers(), preprocess=square)
+
+
+def _sound_writer_maker() -> Model:
+    return explainers.wrap(sound_writer(), name="Whisper", tokenizer=words_of_writers(), preprocess=sound_extractor())
 
 
 def _text_box_maker(name: str) -> Model:
@@ -141,6 +158,12 @@ TASK_CASES = [
         byte_level,
     ),
     *(TaskCase(name, partial(encoder_decoder, name), TEXT, ("answer", "words")) for name in WRITERS),
+    *(
+        TaskCase(f"VisionEncoderDecoderModel: {name}", partial(_source_maker, name), PICTURE, ("answer", "words"))
+        for name in PICTURE_ENCODERS
+        if "wider" not in name
+    ),
+    TaskCase("WhisperForConditionalGeneration", _sound_writer_maker, SOUND, ("answer", "words")),
     TaskCase(
         "LlavaForConditionalGeneration", picture_writer, explainers.PicturePrompt(PICTURE, "a good film, not a bad movie"), ("answer",)
     ),

@@ -138,10 +138,10 @@ def has_plan(model: Model) -> bool:
 
 def follows_biases(model: Model) -> bool:
     """Return whether a recording of ``model`` keeps the outputs of operators that add a bias. It does if it is not known yet to which
-    tokens their rows belong, or if these rows do not lie as the tokens do.
+    tokens their rows belong, or if these rows do not lie as the tokens do or are of some tokens alone.
     """
     plan = _PLANS.get(model.module, {}).get(key_of(model))
-    return plan is None or plan.has_rows_elsewhere
+    return plan is None or plan.has_rows_elsewhere or plan.has_rows_of_some
 
 
 def _is_short(model: Model) -> bool:

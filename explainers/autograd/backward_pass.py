@@ -11,7 +11,7 @@ from torch import Tensor
 
 from explainers.autograd.nodes import Nodes
 from explainers.autograd.queued import Stopwatch
-from explainers.autograd.recorder import ReadMap
+from explainers.autograd.recorder import Reader, ReadMap
 from explainers.autograd.rules import Rule
 from explainers.autograd.signals import PER_BLOCK, Fields, Signals, is_among
 from explainers.autograd.structure.attention_maps import AttentionMap
@@ -30,12 +30,14 @@ class BackwardPass:
     biases    the bias terms so far; None: none are counted
     read_map  reads attention maps that are computed some queries at a time; None: nobody reads them
     unruled   names of functions without a rule that the signal passed by ordinary gradient
+    operand_signals  the signals at single operands of matrix products that are read, None until they are there
     """
 
     rule: Rule
     biases: BiasTerms | None = None
     read_map: ReadMap | None = None
     unruled: set[str] = field(default_factory=set)
+    operand_signals: dict[Reader, Tensor | None] = field(default_factory=dict)
 
 
 #: Of each field of signals, the tensors at which it has what arrived; None where a block has none, or where it was not asked for.
@@ -70,6 +72,19 @@ def places_of(nodes: Nodes, structure: ModelStructure, pixels: Tensor | None, fi
         for source in (() if each is None else each.sources)
     ]
     return places
+
+
+def readers_of(places: Places, structure: ModelStructure) -> list[Reader | None]:
+    """Return for each tensor in ``places``, in their order, the matrix product whose own signal is read there; None where the whole signal
+    is. ``structure`` holds the attention maps.
+    """
+    readers: list[Reader | None] = []
+    for name, several in places.items():
+        maps = structure.attention_maps if name == "attentions" and several else []
+        of_maps = [reader for each in maps if each is not None for reader in each.readers or [None] * len(each.sources)]
+        pairs = zip(several, of_maps or [None] * len(several), strict=True)
+        readers += [reader for place, reader in pairs if place is not None]
+    return readers
 
 
 def signals_at(

@@ -52,7 +52,8 @@ class ForwardDecomposition(Recording):
     backward pass. ``rule`` must have a linear form: hold attention and scales and gates constant. ``shares_biases``: biases are divided
     among the sources, which must all be in one pass, by the size of the product of each one's vector with the bias (DecompX's ``absdot``):
     those of norms and linear maps at once, those in attention and other constants at the next sum of two paths, as its published code does.
-    ``row_tokens``: by the position of an operator whose output has no axis of tokens, the token of each of its rows of one sample.
+    ``row_tokens``: by the position of an operator with a bias, where its rows are not all tokens in their order, the token of each row in
+    each sample, (B, rows, ...) with an axis of size 1 for the width; -1 for a row of no token.
     """
 
     is_differentiated = False
@@ -251,13 +252,24 @@ class ForwardDecomposition(Recording):
             return self.on_real(y, bias) if is_of_attention or not is_bias(bias) else y + bias * self._shares(y, bias)
         if self._kept is None or not self._before_attention():
             return self.on_real(y, bias)
+        row_tokens = self._row_tokens.get(self.position)
+        if row_tokens is not None and len(y) == self.copies * row_tokens.shape[:2].numel():
+            return y + bias * self._at_rows(row_tokens).to(y.dtype)
         kept = self._kept.repeat(len(y) // self.copies, 1).to(y.dtype)
         running = self.nodes.running
         factor = self.model.block_kind.spread(kept, y, None if running is None else running.stream)
-        row_tokens = self._row_tokens.get(self.position)
-        if row_tokens is not None and len(y) == self._samples * len(row_tokens):
-            factor = self._kept[:, row_tokens].repeat(self._samples // self.copies, 1).reshape(-1, 1).to(y.dtype)
         return self.on_real(y, bias) if factor is None else y + bias * factor
+
+    def _at_rows(self, row_tokens: Tensor) -> Tensor:
+        """Return by what a bias is multiplied at each row of the samples and their copies: 1 in each copy at the rows of the tokens that it
+        keeps, and at the rows of no token where constants are added; else 0. ``row_tokens`` (B, rows, ...) are the tokens of the rows.
+        """
+        assert self._kept is not None
+        of_tokens = self._kept[:, row_tokens.clamp_min(0)]  # (copies, B, rows, ...)
+        takes_constants = torch.zeros(self.copies, dtype=of_tokens.dtype, device=of_tokens.device)
+        takes_constants[[0, -1] if self._carries_constants else [0]] = 1
+        of_none = takes_constants.view(-1, *[1] * row_tokens.dim())
+        return torch.where(row_tokens < 0, of_none, of_tokens).transpose(0, 1).flatten(0, 2)
 
     def with_constant(self, y: Tensor, constant: Tensor) -> Tensor:
         """Add a constant to ``y``, and return the sum: the bias of a linear map or a norm that is added apart as :meth:`with_bias` adds it

@@ -33,7 +33,7 @@ from explainers.autograd.dispatch import (
 )
 from explainers.autograd.nodes import Move, Node, Nodes, Role, Start, Unruled, ancestors
 from explainers.autograd.operators import LinearAttention, LinearMap, MatMul, Mul, Normaliser, Softmax
-from explainers.autograd.recorder import AttendByRows, Operator, ReadMap, argument_names
+from explainers.autograd.recorder import AttendByRows, Operator, Reader, ReadMap, argument_names
 from explainers.autograd.replay import ORDINARY, Place, replay
 from explainers.autograd.rules import Rule
 from explainers.autograd.sample_axes import SampleAxis
@@ -131,6 +131,7 @@ class OwnCode:
     is_differentiated = is_own_code = True
     attend_by_rows: AttendByRows | None = None
     read_map: ReadMap | None = None
+    operand_signals: dict[Reader, Tensor | None] | None = None
     position = 0
     insides = None
 

@@ -8,6 +8,9 @@ from explainers.autograd.nodes import Move, Node, Role
 from explainers.autograd.operators import Activation, Add, Div, MatMul, Mul, Scale
 from explainers.autograd.operators.arithmetic import constant_of
 
+#: The most operators between a softmax and the product with values that are followed.
+MAX_MIXING_STEPS = 100
+
 
 def number_of(node: Node) -> float | Tensor | None:
     """Return the number by which a node multiplies its input, if it is a product with one number that is not zero; else None."""
@@ -60,22 +63,24 @@ def product_of(node: Node | None) -> tuple[Tensor, Tensor] | None:
 
 def are_mixed_weights(node: Node | None) -> bool:
     """Return whether a node gave attention weights of several softmaxes, or changed ones: moved, scaled, gated, added to each other or put
-    through a curve, such as (1 - g) A + g B with a gate g. Every term of a sum must be one of them.
+    through a curve, such as (1 - g) A + g B with a gate g. Every term of a sum must be one of them. False if that takes more than
+    :data:`MAX_MIXING_STEPS` operators.
     """
-    waiting, seen = [node], set[int]()
-    while waiting:
-        node = waiting.pop()
-        if node is None:
+    known: dict[int, bool] = {}
+
+    def ask(each: Node | None) -> bool:
+        if each is None or (id(each) not in known and len(known) >= MAX_MIXING_STEPS):
             return False
-        if node.role == Role.WEIGHTS or id(node) in seen:
-            continue
-        seen.add(id(node))
-        if node.operator is Mul:  # the other factor is a gate of theirs, whatever made it
-            waiting.append(next((path for path in node.paths if are_mixed_weights(path)), None))
-        elif node.operator is Div:
-            waiting.append(node.inputs[0])
-        elif node.operator in (Move, Scale, Activation, Add):
-            waiting += node.paths or [None]
-        else:
-            return False
-    return True
+        if id(each) not in known:
+            known[id(each)] = False
+            known[id(each)] = each.role == Role.WEIGHTS or follow(each)
+        return known[id(each)]
+
+    def follow(each: Node) -> bool:
+        if each.operator is Mul:  # the other factor is a gate of theirs, whatever made it
+            return any(map(ask, each.paths))
+        if each.operator is Div:
+            return ask(each.inputs[0])
+        return each.operator in (Move, Scale, Activation, Add) and bool(each.paths) and all(map(ask, each.paths))
+
+    return ask(node)

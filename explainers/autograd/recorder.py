@@ -18,6 +18,8 @@ from explainers.autograd.saved_values import SavedTensors
 
 #: What a bias belongs to: a norm, a linear map, or one of what attention gives.
 BiasOf = Literal["norm", "linear", "attention"]
+#: The position of a matrix product of two paths, and the index of one of its operands.
+Reader = tuple[int, int]
 
 
 class Operator(Function):
@@ -128,6 +130,12 @@ class Recorder(Protocol):
     @property
     def read_map(self) -> ReadMap | None:
         """The function that reads attention maps in the current backward pass; None if nobody reads them."""
+
+    @property
+    def operand_signals(self) -> dict[Reader, Tensor | None] | None:
+        """The signals at operands of matrix products that the current backward pass reads, None until they are there;
+        None or empty: it reads none.
+        """
 
     @property
     def starts(self) -> list[Tensor]:

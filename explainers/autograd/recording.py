@@ -14,7 +14,7 @@ import torch
 from torch import Size, Tensor, nn
 
 from explainers.autograd.attention_trial import attention_plan_of, follows_biases, has_plan
-from explainers.autograd.backward_pass import BackwardPass, missing_of, places_of, signals_at
+from explainers.autograd.backward_pass import BackwardPass, missing_of, places_of, readers_of, signals_at
 from explainers.autograd.detached import DetachedNumbers
 from explainers.autograd.detached_trial import functions_that_matter
 from explainers.autograd.dispatch import active
@@ -34,7 +34,7 @@ from explainers.autograd.recomputation import (
     reason_against_recomputation,
     without_cache,
 )
-from explainers.autograd.recorder import AttendByRows, Operator, ReadMap, argument_names
+from explainers.autograd.recorder import AttendByRows, Operator, Reader, ReadMap, argument_names
 from explainers.autograd.rounding import ACCUMULATED_ROUNDING, error_of, exact, value_of
 from explainers.autograd.rowwise_attention import PRODUCTS, STEPS, RowwiseAttention
 from explainers.autograd.rules import Rule
@@ -590,6 +590,13 @@ class Recording:
         """The function that reads attention maps in the current backward pass; None if nobody reads them."""
         return self.backward_pass.read_map
 
+    @property
+    def operand_signals(self) -> dict[Reader, Tensor | None] | None:
+        """The signals at operands of matrix products that the current backward pass reads, None until they are there;
+        None or empty: it reads none.
+        """
+        return self.backward_pass.operand_signals
+
     def note_mean(self, node: Node, operand: int) -> None:
         """Note that a ``node``, a sum, takes off the mean of a normalisation that is written out: its operand with this index."""
         self.nodes.means[node.position] = operand
@@ -754,10 +761,14 @@ class Recording:
             biases = BiasTerms(self.block_inputs[0], self.layout, self.class_tokens, self.model.block_kind, self.structure.bias_places)
         backward_pass, places = BackwardPass(rule, biases, read_map), places_of(self.nodes, self.structure, self.pixels, fields)
         ends = [place for several in places.values() for place in several if place is not None]
+        readers = readers_of(places, self.structure)
+        backward_pass.operand_signals = {reader: None for reader in readers if reader is not None}
         start, estimated = output_gradient.to(logits.dtype), rule.is_relevance and logits.dtype != torch.float64
         start = exact(start) if estimated else start
         with self._follow(backward_pass), name_missing_derivative():
-            arrived = torch.autograd.grad(logits, ends, start, retain_graph=True, allow_unused=True) if ends else ()
+            whole = torch.autograd.grad(logits, ends, start, retain_graph=True, allow_unused=True) if ends else ()
+        of_products = backward_pass.operand_signals
+        arrived = [g if reader is None else of_products[reader] for g, reader in zip(whole, readers, strict=True)]
         stopwatch.stop()
         values = [torch.zeros_like(end) if g is None else value_of(g) for end, g in zip(ends, arrived, strict=True)]
         signals = signals_at(places, values, fields, backward_pass, stopwatch, self.structure)

@@ -18,7 +18,7 @@ from torch import Tensor
 from torch.autograd import Function
 
 from explainers.autograd.operators import LinearMap, Softmax
-from explainers.autograd.recorder import AttendByRows, Operator, ReadMap
+from explainers.autograd.recorder import AttendByRows, Operator, Reader, ReadMap
 from explainers.autograd.rules import Rule
 from explainers.errors import ExplainerError
 from explainers.models import matrix_products
@@ -65,6 +65,7 @@ class OperatorView:
     is_own_code = True
     attend_by_rows: AttendByRows | None = None
     read_map: ReadMap | None = None
+    operand_signals: dict[Reader, Tensor | None] | None = None
     position = 0
 
     def keep(self, ctx: Any, *tensors: Tensor | None) -> None:

@@ -153,7 +153,9 @@ class CurveLogits:
         noise = imputation_noise(self.tensors["pixel_values"].shape[-3:])
 
         def impute(pixels: Tensor, kept: Tensor) -> Tensor:
-            return torch.stack([impute_pixels(one.cpu(), is_kept, noise) for one, is_kept in zip(pixels, kept, strict=True)]).to(pixels)
+            return torch.stack([impute_pixels(picture.cpu(), is_kept, noise) for picture, is_kept in zip(pixels, kept, strict=True)]).to(
+                pixels
+            )
 
         return self._logits_with_pixels(keep, impute)
 

@@ -23,9 +23,9 @@ MAX_MISSED_SHARE, MAX_MISSED_EPSILONS = 1e-3, 32
 #: Why contributions are not measured, with ``{block}``, counted from 1, and ``{share}``, in percent.
 DOES_NOT_ADD_UP = (
     "What the tokens and the constants of block {block} of this model each give to the stream after its attention does not add up to that "
-    "stream: {share} % of it are missing or too much at some token, since something in the block is not linear in its tokens where "
-    "attention, scales and gates are held. What multiplies attention runs, such as rollout, and what goes back from the answer, such as "
-    "input_x_gradient."
+    "stream: {share} % of it are missing or too much at some token. With attention, scales and gates held, something in the block is no "
+    "linear function of its tokens alone, as where numbers are padded among values or values come from an earlier block. What multiplies "
+    "attention runs, such as rollout, and what goes back from the answer, such as input_x_gradient."
 )
 
 T = TypeVar("T")
@@ -77,21 +77,27 @@ def propagate(
 
 
 def _row_tokens(trace: Trace) -> dict[int, Tensor]:
-    """Return, for a recorded pass, by the position of an operator with a bias whose output has no axis of tokens, the token of each of its
-    rows of one sample. Raises ExplainerError if rows of one sample are not next to each other.
+    """Return, for a recorded pass, by the position of an operator with a bias, the token of each row of its output in each sample, or -1
+    for a row of no token: (B, rows, ...), with an axis of size 1 for the width. It is empty if all rows are the tokens in their order.
+    Raises ExplainerError if rows of one sample are not next to each other.
     """
     plan = trace.recording.structure.plan
-    if plan is None or not plan.has_rows_elsewhere:
+    if plan is None or not (plan.has_rows_elsewhere or plan.has_rows_of_some):
         return {}
     twice = trace.rerun(2)
     samples, tokens = twice.block_inputs[0].shape[:2]
     row_tokens: dict[int, Tensor] = {}
-    for position, rows in twice.structure.bias_rows.items():
-        whose = rows.tokens.flatten()
-        if bool(((whose[whose >= 0] // tokens).diff() < 0).any()):  # a row of no token says nothing
+    for position, rows in twice.structure.find_bias_rows().items():
+        known = rows.tokens[rows.tokens >= 0]  # a row of no token says nothing
+        if plan.has_rows_elsewhere and bool(((known // tokens).diff() < 0).any()):
             raise ExplainerError(SAMPLES_ARE_NOT_FIRST.format(shape=tuple(rows.tokens.shape)))
-        if rows.tokens.dim() == 1 and not bool((whose < 0).any()) and len(whose) % samples == 0:
-            row_tokens[position] = whose[: len(whose) // samples] % tokens
+        if len(rows.tokens) % samples:
+            continue
+        by_sample = rows.tokens.unsqueeze(-2 if rows.last_axis else -1).unflatten(0, (samples, -1))
+        first = tokens * torch.arange(samples, device=by_sample.device).view(-1, *[1] * (by_sample.dim() - 1))
+        whose = torch.where(by_sample < 0, -1, by_sample - first)
+        if bool(((whose >= -1) & (whose < tokens)).all()):
+            row_tokens[position] = whose[::2]
     return row_tokens
 
 

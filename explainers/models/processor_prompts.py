@@ -53,7 +53,7 @@ _ENTERS_LATER = (
 
 _WITHOUT_TEMPLATE = (
     "The prompt was read without the model's chat template, and models that chat answer worse without it. Put it around the prompt with "
-    "chat=True, --chat or the box on the page."
+    "chat=True."
 )
 _TOGETHER = (
     "{} reads these pictures together in another way than each alone, and than two copies of each, so that which part of which one a token "

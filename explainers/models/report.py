@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from html import escape
 from typing import Annotated, Literal
 
-from explainers.json_records import Record, describe
+from explainers.json_records import HIDDEN, Record, describe
 
 CheckState = Literal["passed", "failed", "not asked"]
 _MARKS: dict[CheckState, str] = {"passed": "ok", "failed": "FAILED", "not asked": "-"}
@@ -15,10 +15,17 @@ _MARKS: dict[CheckState, str] = {"passed": "ok", "failed": "FAILED", "not asked"
 
 @dataclass(frozen=True)
 class Fact(Record, name="ReportFact"):
-    """A fact that was found about a model: a name such as ``blocks`` and a text such as ``12 in blocks``."""
+    """A fact that was found about a model: a name such as ``blocks`` and a text such as ``12 in blocks``.
+
+    typed  what to type for it, in Python and in a command, where that is not plain: the printed report says it, and no page does
+    """
 
     name: str
     value: str
+    typed: Annotated[str, HIDDEN] = ""
+
+    def __str__(self) -> str:
+        return f"{self.value}: {self.typed}" if self.typed else self.value
 
 
 @dataclass(frozen=True)
@@ -89,7 +96,7 @@ class Report(Record, name="ModelReport"):
     def __str__(self) -> str:
         width = max((len(fact.name) for fact in self.facts), default=0)
         lines = [self.name, f"opened from {self.opened}", ""]
-        lines += [f"  {fact.name:{width}}  {fact.value}" for fact in self.facts]
+        lines += [f"  {fact.name:{width}}  {fact}" for fact in self.facts]
         lines += ["", f"Its output: {self.reading}"]
         if self.guesses:
             lines += ["", "Guessed:", *(f"  {guess}" for guess in self.guesses)]

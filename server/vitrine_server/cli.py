@@ -15,7 +15,7 @@ import sys
 from collections.abc import Sequence
 from importlib import metadata
 
-from vitrine_server.commands import CommandError, Parser, PartialFailure
+from vitrine_server.commands import CommandError, Parser, PartialFailure, in_flags
 from vitrine_server.commands.many_inputs import collect, diff, patches, slices, summarise
 from vitrine_server.commands.measuring import evaluate, metrics_on_truth, reproduce, tables
 from vitrine_server.commands.models import depth, listing, open, registers  # noqa: A004  (a command is called as its module)
@@ -105,12 +105,12 @@ def run(parser: argparse.ArgumentParser, arguments: Sequence[str] | None) -> int
         from explainers.errors import ExplainerError
 
         if isinstance(problem, ExplainerError):
-            return refuse(problem)
+            return refuse(in_flags(str(problem), vars(args)))
         raise
     return 0
 
 
-def refuse(problem: Exception) -> int:
+def refuse(problem: Exception | str) -> int:
     """Print the error ``problem`` in one line on stderr; return the exit code 2."""
     print("vitrine:", " ".join(str(problem).split()), file=sys.stderr)
     return 2

@@ -14,7 +14,7 @@ from vitrine_server.run_reports import shipped_folder
 FOLDER = "metrics-on-truth"
 
 
-@lru_cache(maxsize=1)
+@lru_cache(maxsize=2)
 def _read(path: Path, changed: int) -> dict[str, Any]:
     """Return the comparison with the truth in the file at ``path``; ``changed``, the time of its last change, makes the cache notice a new
     version.
@@ -23,12 +23,12 @@ def _read(path: Path, changed: int) -> dict[str, Any]:
     return document
 
 
-def metric_truth() -> dict[str, Any] | None:
-    """Return the comparison of metrics with known truth that ships: its worlds, its metrics with their ``doubts``, which metric to use
-    (``advice``), and its conclusions as ``sentences``; None if none ships.
+def metric_truth(folder: str = FOLDER) -> dict[str, Any] | None:
+    """Return the comparison of metrics with known truth that ships in ``folder`` of the results: its worlds, its metrics with their
+    ``doubts``, which metric to use (``advice``), and its conclusions as ``sentences``; None if none ships.
     """
     shipped = shipped_folder()
-    path = None if shipped is None else shipped / FOLDER / FILE
+    path = None if shipped is None else shipped / folder / FILE
     if path is None or not path.is_file():
         return None
     document = _read(path, path.stat().st_mtime_ns)

@@ -22,7 +22,7 @@ const OVER_LINE = "over:0.5"; // a target: every label over this probability
 /** @type {{[output: string]: string}} */
 const MEANS = {
   sigmoid: "Each label has a probability of its own.",
-  regression: "The model predicts values, each in its own unit.",
+  regression: "These are the numbers that the model predicts, not shares of 100 %.",
 };
 const LOGITS_OF_ANSWER = "Sums of the logits of the answer's tokens."; // the numbers of a model that writes
 

@@ -2,6 +2,7 @@
 
 import { Problem } from "./api.js";
 import { el } from "./dom.js";
+import { inPageWords } from "./pagewords.js";
 
 /** @import { ProblemFields } from "./types.js" */
 
@@ -20,7 +21,7 @@ export function showProblem(place, problem, ...actions) {
     "×",
   );
   const title = problem.title || "Something went wrong";
-  const parts = [problem.detail, problem.send && sentence(problem.send)].filter(Boolean).join(" ");
+  const parts = inPageWords([problem.detail, problem.send && sentence(problem.send)].filter(Boolean).join(" "));
   const todo = actions.length ? el("span", { class: "todo" }, actions) : null;
   place.append(el("div", { class: "problem", role: "alert" }, el("strong", {}, title), parts, todo, close));
 }

@@ -51,17 +51,29 @@ export const endsOf = ([target, ...others]) =>
     : undefined;
 
 /**
- * The model's confidence in a target, in brief: its abstention where it cannot know, in place of a share, which then
- * means nothing; null where it gives none. `abstention` is that of the whole input.
+ * The model's confidence in a target, one of `count`, in brief: its abstention where it cannot know, in place of a
+ * share, which then means nothing; null where it gives none. Prompts share 100 % among them, so that a single one has
+ * no share. `abstention` is that of the whole input.
  * @param {Target} target
- * @param {Abstention | undefined} [abstention]
+ * @param {Abstention | undefined} abstention
+ * @param {number} count
  * @returns {string | null}
  */
-export function sureness(target, abstention) {
+export function sureness(target, abstention, count) {
   const { says } = target.abstention ?? abstention ?? {};
   if (says) return `“${says}”`;
-  return target.probability === undefined || target.probability === null ? null : percent(target.probability);
+  const { probability, prompt } = target;
+  if (probability === undefined || probability === null) return null;
+  if (prompt === undefined || prompt === null) return percent(probability);
+  return count > 1 ? amongPrompts(probability) : null;
 }
+
+/**
+ * The share of a prompt, with what it is a share of: alone it reads as how sure the model is.
+ * @param {number} probability
+ * @returns {string}
+ */
+export const amongPrompts = (probability) => `${percent(probability)} among these`;
 
 /**
  * Return whether the map of a prompt can be read: the model found the prompt, perhaps at least, and can read its words.
@@ -78,15 +90,33 @@ export const isFound = ({ abstention }) => !abstention || abstention.kind === "p
 export const isDoubt = ({ kind }) => kind === "something_else";
 
 /**
- * The words before the answer in quotation marks: only what the model says is called an answer. For prompts that are
- * not in the picture, nothing was found.
+ * The targets that a heading names: of prompts those that were found, else those that may have been, else all.
+ * @template {{abstention?: Abstention | null}} Named
+ * @param {Named[]} targets
+ * @returns {Named[]}
+ */
+export function headingTargets(targets) {
+  const found = targets.filter(({ abstention }) => !abstention);
+  const perhaps = targets.filter(isFound);
+  return [found, perhaps, targets].find(({ length }) => length) ?? targets;
+}
+
+/**
+ * The words before the answer in quotation marks: only what the model says is called an answer. Of prompts they say
+ * whether these were found, where the model can tell.
  * @param {{abstention?: Abstention, place?: OutputPlace, output?: string, prompts?: PromptInput[], targets: Target[],
  *   top?: Target[]}} options
  * @param {boolean} isClip
  * @param {string} [who] the model, or several: "it" or "them"
+ * @param {boolean} [isFinding] whether the model tells prompts that it found from others
  * @returns {string}
  */
-export function askingLine({ abstention, place, output, prompts, targets, top = [] }, isClip, who = "it") {
+export function askingLine(
+  { abstention, place, output, prompts, targets, top = [] },
+  isClip,
+  who = "it",
+  isFinding = true,
+) {
   if (!isClip) {
     if (place && output === "regression") return "What speaks for";
     const isFirst = targets.length === 1 && !targets[0].against && aloneOf(targets[0]) === top[0]?.label;
@@ -95,8 +125,15 @@ export function askingLine({ abstention, place, output, prompts, targets, top = 
   }
   if (prompts) return "Which words counted in";
   const they = who === "it" ? who : "they";
-  return `Where ${they} ${targets.some((target) => target.abstention) ? "looked for" : "found"}`;
+  if (!isFinding) return "What speaks for";
+  if (targets.every((target) => !target.abstention)) return `Where ${they} found`;
+  if (targets.every(isFound)) return `Where ${they} may have found`;
+  if (targets.some(isFound)) return `Where ${they} looked for`; // some were found, and some were not
+  return targets.every((target) => target.abstention?.kind === "not_in_picture") ? "Not found:" : "No finding for";
 }
+
+/** The tasks of models that write an answer. */
+export const WRITING_TASKS = ["text-generation", "text2text-generation", "image-text-to-text"];
 
 /**
  * The name of a model where people read it: of one that lies in a folder of the server, the folder's own name.

@@ -6,6 +6,10 @@ export const GLOSSARY = {
     "how alike the model finds picture and prompt: 1 is the same direction, 0 nothing in common. Even prompts that fit often reach only 0.3, so compare prompts with each other.",
   found:
     "the patches most like the prompt are above a threshold, which was measured on photos. The model's card on the page Models says how often that is right.",
+  "best patches":
+    "the mean cosine of the prompt with the tenth of the patches that is most like it. It alone decides whether a prompt counts as found.",
+  "among these":
+    "how the model divides 100 % among the prompts, as if one had to be the title of the picture. It is no certainty: with other prompts the share is another.",
   share:
     "how the model divides 100 % among the prompts, as if one had to be the title of the picture. A thing with a small share may well be there: “found” says whether it is.",
   logit: "the score of a class before it becomes a probability. A higher logit means a likelier class.",

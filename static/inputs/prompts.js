@@ -10,13 +10,15 @@ import { withTerms } from "../help/terms.js";
 /** The prompts that a picture is asked about. */
 export class Prompts {
   /**
-   * `targetLine(target, count)` says what the model finds of a prompt, one of so many; `onAsk()` is called when the list
-   * shall be looked for.
+   * `targetLine(target, count)` says what the model finds of a prompt, one of so many, `likeness(target)` how like the
+   * picture it is; `onAsk()` is called when the list shall be looked for.
    * @param {HTMLElement} root
-   * @param {{targetLine: (target: Target, count: number) => string, onAsk: () => void}} callbacks
+   * @param {{targetLine: (target: Target, count: number) => string, likeness: (target: Target) => string,
+   *   onAsk: () => void}} callbacks
    */
-  constructor(root, { targetLine, onAsk }) {
+  constructor(root, { targetLine, likeness, onAsk }) {
     this.targetLine = targetLine;
+    this.likeness = likeness;
     this.onAsk = onAsk;
     this.isWritten = false;
     this.origin = el("p", { class: "quiet origin", hidden: true });
@@ -66,7 +68,11 @@ export class Prompts {
     const answers = new Map(
       targets.map((target) => [
         classOf(target),
-        { says: this.targetLine(target, targets.length), share: targets.length > 1 ? target.probability : 0 },
+        {
+          says: this.targetLine(target, targets.length),
+          likeness: this.likeness(target),
+          share: targets.length > 1 ? target.probability : 0,
+        },
       ]),
     );
     const focused = [...this.rows.querySelectorAll("input")].findIndex((input) => input === document.activeElement);
@@ -125,9 +131,9 @@ export class Prompts {
   }
 
   /**
-   * `answer` is what the model {says} of it, and its {share}.
+   * `answer` is what the model {says} of it, its {likeness} to the picture and its {share}.
    * @param {string} prompt
-   * @param {{says: string, share: number | undefined}} [answer]
+   * @param {{says: string, likeness: string, share: number | undefined}} [answer]
    */
   #row(prompt, answer) {
     this.root?.classList.remove("waiting");
@@ -148,6 +154,7 @@ export class Prompts {
     const tell = () => {
       const known = field.value === prompt ? answer : null; // what was found of other words is not said of these
       likeness.replaceChildren(...withTerms(known?.says ?? "\u00a0"));
+      likeness.title = known?.likeness ?? "";
       bar.style.width = `${100 * (known?.share ?? 0)}%`;
     };
     field.addEventListener("input", tell);

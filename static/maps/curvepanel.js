@@ -197,11 +197,13 @@ export class Panel {
       node.addEventListener("pointerenter", () => onPoint(method));
       node.addEventListener("pointerleave", () => onPoint(null));
     }
+    const title = axisOf(answer);
+    const isLong = title.length > LONGEST;
     const axis = svg(
       "text",
       { transform: `translate(14 ${(top + height - bottom) / 2}) rotate(-90)`, "text-anchor": "middle", class: "axis" },
-      axisOf(answer).length > LONGEST ? `${axisOf(answer).slice(0, LONGEST - 1)}…` : axisOf(answer),
-      svg("title", {}, axisOf(answer)),
+      isLong ? `${title.slice(0, LONGEST - 1)}…` : title,
+      isLong ? svg("title", {}, title) : "",
     );
     this.cursor = svg("path", { class: "cursor", d: `M${left} ${top}V${height - bottom}`, visibility: "hidden" });
     this.x = x;

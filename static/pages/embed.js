@@ -149,7 +149,9 @@ async function begin() {
     byId("plates").replaceChildren(...plates.map(({ node }) => node));
     colourAll(plates, address.view.scale);
     const sure = explanation.targets.map((target) =>
-      [targetInWords(target), sureness(target, explanation.abstention)].filter(Boolean).join(" "),
+      [targetInWords(target), sureness(target, explanation.abstention, explanation.targets.length)]
+        .filter(Boolean)
+        .join(" "),
     );
     byId("about").textContent = [explanation.model, ...sure].join(" · ");
     const kind =

@@ -53,7 +53,7 @@ function record(summary) {
   const name = summary.title ?? answer(summary);
   const first = summary.targets?.[0];
   const isAlone = summary.page === "/prompt" && summary.targets?.length === 1;
-  const sure = first && sureness(first, summary.abstention);
+  const sure = first && sureness(first, summary.abstention, summary.targets?.length ?? 0);
   const isShare = isAlone && !first?.abstention; // shares need two prompts
   const view = viewOf(summary);
   const box = el("input", { type: "checkbox", on: { change: () => tick(summary, box.checked) } });

@@ -5,7 +5,7 @@ import { Matrix } from "../plates/matrix.js";
 import { sameKindOfTarget, readChoice } from "../choice/targetoptions.js";
 import { getBlob } from "../core/api.js";
 import { mapControls, more } from "../core/controls.js";
-import { byId, el, number, percent, say, addStyleSheet } from "../core/dom.js";
+import { byId, el, say, addStyleSheet } from "../core/dom.js";
 import { isFound } from "../core/targets.js";
 import { Input } from "../inputs/input.js";
 import { acceptPictures } from "../inputs/pictures.js";
@@ -19,7 +19,7 @@ import { Regions } from "../tools/regions.js";
 import { AnswerChange } from "../workbench/answerchange.js";
 import { Unsubmitted } from "../workbench/unsubmitted.js";
 import { Workbench } from "../workbench/workbench.js";
-import { cosineOf, findsPrompts } from "../workbench/overview.js";
+import { findingLine, likenessOf } from "../workbench/overview.js";
 
 /**
  * @import { ImageInput, ModelDetails, Sample, Target } from "../core/schemas.js"
@@ -160,6 +160,7 @@ answerChange.show([], undefined, null);
 
 const prompts = new Prompts(byId("prompts"), {
   targetLine,
+  likeness: (target) => `${likenessOf(target, known)}, with the whole picture`,
   onAsk: () => workbench.ask({ targets: targetsOf() }, problems),
 });
 const unsubmitted = new Unsubmitted(
@@ -208,18 +209,12 @@ function sideChoice(onTurn) {
 }
 
 /**
- * Make the line on a prompt, one of `count`: first whether the model found it, where it can say so. The shares of all
- * prompts are 100 %, so that of a single one says nothing, nor does that of one that was not found for sure.
+ * Make the line on a prompt, one of `count`; see `findingLine`.
  * @param {Target} target
  * @param {number} count
  */
 function targetLine(target, count) {
-  if (target.against) return `logit ${number(target.logit)} above “${target.against}”`;
-  const near = cosineOf(target, details);
-  const likeness = near === null ? `logit ${number(target.logit)}` : `cosine ${number(near)}`;
-  if (target.abstention) return `${target.abstention.says} · ${likeness}`;
-  const share = count > 1 && `share ${percent(target.probability ?? 0)}`;
-  return [findsPrompts(known) && "found", likeness, share].filter(Boolean).join(" · ");
+  return findingLine(target, count, known, workbench.subject.value.info?.output);
 }
 
 /** Build the targets for these prompts; their words are explained for the logit alone. */

@@ -16,7 +16,7 @@ import { Unsubmitted } from "../workbench/unsubmitted.js";
  * @import { PlateMaker } from "../plates/types.js"
  * @import { PromptParts } from "../workbench/promptparts.js"
  * @import { SecondText } from "../workbench/secondtext.js"
- * @import { ClassSteps } from "../workbench/types.js"
+ * @import { ClassSteps, ModelInfo } from "../workbench/types.js"
  */
 
 const LONG = 250; // words: more than these fill a screen in each plate
@@ -119,6 +119,17 @@ function openSample(sample, labels = null, isOwn = true) {
   page.explain(new Input({ ...given, sample: id, isOwn }), labels, model);
 }
 
+/**
+ * Return whether a sample is for the model of the page: it is named in the address, or the model says what is expected
+ * of it. A model of something else begins with an empty field.
+ * @param {Sample} sample
+ */
+function isForModel({ id, model, expected }) {
+  const { name, labels } = /** @type {ModelInfo} */ (workbench.modelInfo).detail;
+  const says = labels?.some((label) => label.toLowerCase() === expected?.toLowerCase());
+  return id === workbench.address.sample || model === name || says;
+}
+
 /** @type {ClassSteps} */
 const pageSteps = {
   suits: (sample) => Boolean(sample.image) === readsPictures,
@@ -140,7 +151,7 @@ const pageSteps = {
   },
   example() {
     const sample = workbench.exampleSample();
-    if (!sample || !pageSteps.suits?.(sample)) return;
+    if (!sample || !pageSteps.suits?.(sample) || !isForModel(sample)) return;
     workbench.plateSet.setBase({ text: sample.text ?? "", units: [] });
     openSample(sample, workbench.address.targets, false);
   },

@@ -4,6 +4,7 @@ import "./frame.js";
 import { follow, getJSON, Problem, send, sendJSON } from "../core/api.js";
 import { addressOf, byId, count, el, say } from "../core/dom.js";
 import { reportProblem, showProblem } from "../core/problems.js";
+import { inPageWords, otherwise } from "../core/pagewords.js";
 import { acceptDrops } from "../inputs/dropplace.js";
 import { depthFold } from "../tools/depth.js";
 
@@ -265,7 +266,7 @@ function showReport({ name, kind, reads_pictures, report }) {
     el("p", {}, el("strong", { class: "num" }, name), ` is open: ${report.opened}.`),
     el("dl", { class: "found" }, facts),
     el("p", {}, `Its output: ${report.reading}.`),
-    ...report.notes.map((note) => el("p", {}, note)),
+    ...report.notes.map((note) => el("p", {}, inPageWords(note))),
     el("h3", {}, failed ? "A check failed; its maps carry a warning" : "Checked on a sample"),
     el(
       "ul",
@@ -275,7 +276,7 @@ function showReport({ name, kind, reads_pictures, report }) {
           "li",
           { class: check.state === "failed" ? "failed" : "" },
           el("span", { class: "mark", role: "img", "aria-label": check.state }, MARKS[check.state]),
-          el("span", {}, `${check.title} `, el("span", { class: "quiet" }, check.detail)),
+          el("span", {}, `${check.title} `, el("span", { class: "quiet" }, inPageWords(check.detail))),
         ),
       ),
     ),
@@ -286,7 +287,12 @@ function showReport({ name, kind, reads_pictures, report }) {
             "ul",
             { class: "guesses" },
             report.guesses.map((guess) =>
-              el("li", {}, `${guess.what}: `, el("span", { class: "quiet" }, `${guess.why} (${guess.argument})`)),
+              el(
+                "li",
+                {},
+                `${guess.what}: `,
+                el("span", { class: "quiet" }, [guess.why, otherwise(guess.argument)].filter(Boolean).join(". ")),
+              ),
             ),
           ),
         ]

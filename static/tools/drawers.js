@@ -2,6 +2,7 @@
 
 import { el, addStyleSheet } from "../core/dom.js";
 import { showProblem } from "../core/problems.js";
+import { WRITING_TASKS } from "../core/targets.js";
 import { showSentences } from "../maps/summary.js";
 
 /**
@@ -41,7 +42,7 @@ const DRAWERS = [
   {
     id: "answertable",
     kinds: ["text"],
-    tasks: ["text-generation", "text2text-generation", "image-text-to-text"],
+    tasks: WRITING_TASKS,
     title: "Words of the answer by words of the prompt",
     says: "How much each word of the prompt counted for each word of the answer.",
     load: () => import("./answertable.js"),

@@ -285,7 +285,7 @@ export class Regions {
      */
     const line = (mark, name, at, says) => {
       const mine = won.filter((wonBy) => wonBy === at).length;
-      const share = won.length ? percent(mine / won.length) : "–";
+      const share = won.length ? `area ${percent(mine / won.length)}` : "–"; // alone it reads as how sure the model is
       return el(
         "li",
         { title: won.length ? `${mine} of ${won.length} patches` : "", class: says ? "unfound" : "" },

@@ -5,6 +5,7 @@ import { Classes } from "../choice/classes.js";
 import { AnswerChange } from "./answerchange.js";
 import { byId, number, percent, say, addStyleSheet } from "../core/dom.js";
 import { named } from "../core/search.js";
+import { WRITING_TASKS } from "../core/targets.js";
 import { Samples } from "../inputs/samples.js";
 import { PlateSet } from "../plates/plate.js";
 import { Workbench } from "./workbench.js";
@@ -31,9 +32,6 @@ const targetLine = ({ logit, probability, against }) =>
     : probability === undefined
       ? `value ${number(logit)}`
       : `logit ${number(logit)} · ${percent(probability)}`;
-
-/** The tasks of models that write an answer. */
-const WRITING_TASKS = ["text-generation", "image-text-to-text"];
 
 /** The page of one input and its classes. */
 export class ClassPage {

@@ -3,11 +3,12 @@
 
 import { explanationPath, getJSON } from "../core/api.js";
 import { byId, el, unbroken } from "../core/dom.js";
+import { inPageWords } from "../core/pagewords.js";
 import { isMethod } from "../core/registry.js";
-import { askingLine, isFound, targetInWords, spokenAll } from "../core/targets.js";
+import { askingLine, headingTargets, isFound, targetInWords, spokenAll } from "../core/targets.js";
 import { withTerms } from "../help/terms.js";
 import { namingField } from "./naming.js";
-import { answerLine, mainTarget, withoutNumbers } from "./overview.js";
+import { aboutWhich, answerLine, findsPrompts, judgingRules, mainTarget, withoutNumbers } from "./overview.js";
 
 /**
  * @import { Model } from "../core/schemas.js"
@@ -33,6 +34,24 @@ const withheld = ({ abstention, targets }) =>
  */
 const sentencesOf = (text) => text.split(/(?<=\. )(?=[A-Z\d])/);
 
+/**
+ * How prompts were judged, folded: the rules, and what the model cannot know of each prompt.
+ * @param {string[]} rules
+ * @param {string[]} details
+ */
+const judged = (rules, details) =>
+  el(
+    "details",
+    { class: "judged" },
+    el("summary", {}, "How this is judged"),
+    rules.length ? el("p", {}, withTerms(rules.join(" "))) : null,
+    details.map((detail) => el("p", { title: detail }, withoutNumbers(detail))),
+  );
+
+/** Which prompt fits best, which a phone has no room for: the shares stand at the prompts. */
+const BEST = /(“[^”]+” fits the whole picture best: .+? among these\.)/;
+const LINES = 2; // of the sentence on Prompt, so that the first maps are in sight
+
 const SHARED = "Somebody shared this with you to read. Give the picture or the text yourself to ask more.";
 
 /** The heading above the plates. */
@@ -40,6 +59,7 @@ export class Headline {
   #page = document.title; // its name
   #answer = "";
   #agreement = "";
+  #about = ""; // which prompt that is said of
 
   /** @param {WorkbenchView & {modelInfo: {model: Model} | undefined, sharedId: string | null,
    *   agreed: Store<{patches: number[]}>}} workbench */
@@ -69,16 +89,20 @@ export class Headline {
    */
   show(info) {
     const isClip = this.workbench.kind === "clip";
+    const { details, calibration } = this.workbench.modelInfo?.model ?? {};
+    const known = { ...details, calibration };
+    const named = isClip && !info.prompts ? headingTargets(info.targets) : info.targets;
     // a new one: the closing mark of the one before would move
-    byId("answer").replaceWith(el("q", { id: "answer" }, spokenAll(info.targets)));
+    byId("answer").replaceWith(el("q", { id: "answer" }, spokenAll(named)));
     this.place.textContent = info.place && info.output !== "regression" ? ` of “${info.place.label}”` : "";
-    byId("asking").textContent = askingLine(info, isClip);
+    byId("asking").textContent = askingLine({ ...info, targets: named }, isClip, "it", findsPrompts(known));
     this.#entitle();
     this.sumUp(false);
     const unsaid = (isClip ? withheld(info) : []).filter((detail) => !this.#answer.includes(withoutNumbers(detail)));
+    const rules = isClip ? judgingRules(info.targets, known) : [];
     byId("notes").replaceChildren(
-      ...unsaid.map((detail) => el("li", { title: detail }, withoutNumbers(detail))),
-      ...[...(info.notes ?? []), ...this.#sharing()].map((note) => el("li", {}, note)),
+      ...(unsaid.length + rules.length ? [el("li", {}, judged(rules, unsaid))] : []),
+      ...[...(info.notes ?? []), ...this.#sharing()].map((note) => el("li", {}, inPageWords(note))),
     );
   }
 
@@ -110,6 +134,7 @@ export class Headline {
     ).catch(() => ({ sentence: "", outline: [] })); // the maps stand there without it
     if (subject.value.info !== info) return;
     this.#agreement = sentence;
+    this.#about = aboutWhich(info.targets);
     this.#render();
     this.workbench.agreed.set({ patches: outline });
   }
@@ -120,7 +145,7 @@ export class Headline {
     const spelled = (text) => unbroken(text).flatMap((part) => (typeof part === "string" ? withTerms(part) : [part]));
     const agreement = this.#agreement;
     byId("overview").replaceChildren(
-      ...spelled(this.#answer),
+      ...this.#answer.split(BEST).map((part, i) => el("span", i % 2 ? { class: "best" } : {}, spelled(part))),
       ...(agreement
         ? [
             " ",
@@ -128,11 +153,29 @@ export class Headline {
               "span",
               { class: "agreement", title: agreement },
               // on a phone the first sentence is shown
-              sentencesOf(withoutNumbers(agreement)).map((sentence) => el("span", {}, spelled(sentence))),
+              sentencesOf(`${this.#about}${withoutNumbers(agreement)}`).map((sentence) =>
+                el("span", {}, spelled(sentence)),
+              ),
             ),
           ]
         : []),
     );
+    this.#fit();
+  }
+
+  /**
+   * Leave the last sentences on the maps to the hover, then which prompt fits best to the prompts, where they would push
+   * the maps down.
+   */
+  #fit() {
+    if (this.workbench.kind !== "clip") return;
+    const overview = byId("overview");
+    const most = LINES * parseFloat(getComputedStyle(overview).lineHeight) + 1;
+    /** @type {HTMLElement[]} */
+    const sentences = [...overview.querySelectorAll(".agreement > span:not(:first-child)")].reverse();
+    /** @type {HTMLElement[]} */
+    const shares = [...overview.querySelectorAll(".best")];
+    for (const sentence of [...sentences, ...shares]) if (overview.offsetHeight > most) sentence.hidden = true;
   }
 
   /**

@@ -1,7 +1,7 @@
 // One sentence over the plates: what the model says and how sure it is.
 
 import { number, percent } from "../core/dom.js";
-import { isDoubt, targetInWords } from "../core/targets.js";
+import { amongPrompts, headingTargets, isDoubt, targetInWords } from "../core/targets.js";
 
 /**
  * @import { Abstention, Target } from "../core/schemas.js"
@@ -196,7 +196,7 @@ function promptLine(targets, details) {
       `It found ${found.length > QUOTED ? `${found.length} of these` : list(names, QUOTED)}.`,
     found.length > (isFinding ? 1 : 0) &&
       doubts.length < 2 && // else it is too much to read; the shares stand at the prompts
-      `${quoted(targetInWords(best))} fits the whole picture best: share ${percent(likelihood(best))}.`,
+      `${quoted(targetInWords(best))} fits the whole picture best: ${amongPrompts(likelihood(best))}.`,
     ...doubts,
   ]
     .filter(Boolean)
@@ -204,9 +204,91 @@ function promptLine(targets, details) {
 }
 
 /**
- * The target whose maps the sentence is about: of prompts the one that fits best, else the first.
+ * The target whose maps the sentence is about: of prompts the one that fits best, of those found where there are any;
+ * else the first.
  * @param {Target[]} targets
  * @returns {Target}
  */
 export const mainTarget = (targets) =>
-  targets[0]?.prompt ? [...targets].sort((a, b) => likelihood(b) - likelihood(a))[0] : targets[0];
+  targets[0]?.prompt ? [...headingTargets(targets)].sort((a, b) => likelihood(b) - likelihood(a))[0] : targets[0];
+
+/**
+ * The target that the sentence on the maps is about, for before it; "" where there is one target.
+ * @param {Target[]} targets
+ * @returns {string}
+ */
+export const aboutWhich = (targets) =>
+  targets[0]?.prompt && targets.length > 1 ? `For ${quoted(targetInWords(mainTarget(targets)))}: ` : "";
+
+/** @type {{[kind: string]: string}} */
+const VERDICTS = { not_in_picture: "not found", perhaps_in_picture: "perhaps" };
+/** @type {{[score: string]: string}} */
+const JUDGED_BY = { patch_cosine: "best patches", cosine: "cosine" };
+
+/**
+ * The line of the calibration by which a prompt was judged; undefined where it was not judged by a score of the picture.
+ * @param {Abstention} judgement
+ * @param {Known} known
+ */
+const lineOf = ({ kind, line }, { calibration }) =>
+  calibration?.lines.find((each) => each.kind in VERDICTS && each.kind === kind && each.line === line);
+
+/**
+ * Make the line on a prompt, one of `count`: first whether the model found it, where it can say so, then the score by
+ * which that was judged, or its share among the prompts. A prompt alone has no share, nor has one not found for sure.
+ * @param {Target} target
+ * @param {number} count
+ * @param {Known} known
+ * @param {string} [output]
+ * @returns {string}
+ */
+export function findingLine(target, count, known, output) {
+  if (target.against) return `logit ${number(target.logit)} above “${target.against}”`;
+  const likeness = likenessOf(target, known);
+  const { abstention, probability } = target;
+  if (abstention) {
+    const line = lineOf(abstention, known);
+    const says = VERDICTS[abstention.kind] ?? abstention.says;
+    return `${says} · ${line ? `${JUDGED_BY[line.score] ?? line.score} ${number(abstention.score)}` : likeness}`;
+  }
+  const isFinding = findsPrompts(known);
+  const share =
+    count > 1 && (output === "sigmoid" ? `probability ${percent(probability ?? 0)}` : amongPrompts(probability ?? 0));
+  return [isFinding && "found", !(isFinding && share) && likeness, share].filter(Boolean).join(" · ");
+}
+
+/**
+ * How like the whole picture a prompt is.
+ * @param {Target} target
+ * @param {Known} known
+ * @returns {string}
+ */
+export function likenessOf(target, known) {
+  const near = cosineOf(target, known);
+  return near === null ? `logit ${number(target.logit)}` : `cosine ${number(near)}`;
+}
+
+/**
+ * The rules by which prompts of these targets were judged, in sentences, with their thresholds; none where all were
+ * found.
+ * @param {Target[]} targets
+ * @param {Known} known
+ * @returns {string[]}
+ */
+export function judgingRules(targets, known) {
+  const lines = targets.flatMap(({ abstention }) => (abstention && lineOf(abstention, known)) ?? []);
+  const kinds = new Map(lines.map((line) => [line.prompts ?? "", line]));
+  const rules = [...kinds].map(([kind, { score }]) => {
+    /** @param {string} name */
+    const limit = (name) =>
+      known.calibration?.lines.find(
+        (line) => line.kind === name && line.score === score && (line.prompts ?? "") === kind,
+      )?.line;
+    const [least, most] = [limit("not_in_picture"), limit("perhaps_in_picture")];
+    const what = JUDGED_BY[score] ?? score;
+    const between = least !== undefined && most !== undefined ? `, perhaps from ${number(least)}` : "";
+    return `A prompt${kind && ` for a ${kind}`} is found from ${what} ${number(most ?? least ?? 0)}${between}.`;
+  });
+  const isByPatches = lines.some(({ score }) => score === "patch_cosine");
+  return isByPatches ? [...rules, "The likeness to the whole picture does not decide that."] : rules;
+}

@@ -45,3 +45,21 @@ def test_a_metric_has_the_mark_of_the_kind_of_input() -> None:
     (doubt, *_) = truth_of(document, "monotonicity_deletion", "image")["doubts"]
     assert doubt.startswith("puts the truth below random numbers (")
     assert {metric["name"] for metric in SHIPPED["metrics"]} <= METRICS.keys()
+
+
+def test_metrics_known_by_name_are_compared_in_runs_of_their_own() -> None:
+    document, folder = metric_truth("metrics-by-name"), shipped_folder()
+    assert document is not None
+    assert folder is not None
+    by_name = {metric["name"]: metric for metric in document["metrics"]}
+    assert not by_name.keys() & {metric["name"] for metric in SHIPPED["metrics"]}
+    assert by_name.keys() <= METRICS.keys()
+    for world in document["worlds"]:
+        report = json.loads((folder / world["name"] / "report.json").read_text("utf-8"))
+        assert world["inputs"] <= report["inputs"]
+        of_world = [name for name, metric in by_name.items() if metric["worlds"][world["name"]] is not None]
+        assert set(of_world) <= report["results"].keys()
+    for name in ("faithfulness_correlation", "sensitivity_n", "saco"):
+        assert all(by_name[name]["controls"]["kinds"][kind]["first"] for kind in ("image", "text"))
+        assert not any(by_name[name]["doubts"].values())
+    assert by_name["infidelity"]["doubts"]["text"]

@@ -105,7 +105,8 @@ def picture_writer(name: str = "TrOCR") -> Any:
 
 
 def _writes_words(module: Any, head: Any) -> Any:
-    """Return ``module`` with a random ``head`` that gives words of more than one letter alone."""
+    """Return ``module`` with a random ``head`` that gives words of more than one letter alone; None: the one of the module."""
+    head = module.get_output_embeddings() if head is None else head
     config = module.generation_config
     config.max_new_tokens, config.decoder_start_token_id, config.pad_token_id, config.eos_token_id = WRITTEN, 3, 1, 3
     with torch.no_grad():
@@ -113,3 +114,28 @@ def _writes_words(module: Any, head: Any) -> Any:
         words = [piece.isalpha() and len(piece) > 1 for piece in tokenizer().convert_ids_to_tokens(range(len(tokenizer())))]
         head.weight[~torch.tensor(words)] = 0
     return module
+
+
+#: The frames of the spectrogram of a writer of sounds, and the seconds that they are.
+SOUND_BANDS, SOUND_FRAMES, SOUND_SECONDS = 16, 100, 1
+
+
+def sound_writer(**more: Any) -> Any:
+    """A tiny Whisper with random weights that writes :data:`WRITTEN` words about a sound of one second."""
+    torch.manual_seed(0)
+    sizes: dict[str, Any] = {"d_model": 32, "encoder_layers": 2, "decoder_layers": 2, "encoder_ffn_dim": 48, "decoder_ffn_dim": 48}
+    heads = {"encoder_attention_heads": 2, "decoder_attention_heads": 2, "max_target_positions": 24, "init_std": 0.2}
+    ids = {"pad_token_id": 1, "bos_token_id": 2, "eos_token_id": 3, "decoder_start_token_id": 3, "suppress_tokens": None}
+    config = hf.WhisperConfig(
+        vocab_size=len(tokenizer()), num_mel_bins=SOUND_BANDS, max_source_positions=SOUND_FRAMES // 2, begin_suppress_tokens=None,
+        **sizes, **heads, **ids,
+    )  # fmt: skip
+    module = _writes_words(hf.WhisperForConditionalGeneration(config).eval(), None)
+    for name, value in more.items():
+        setattr(module.generation_config, name, value)
+    return module
+
+
+def sound_extractor() -> Any:
+    """The feature extractor of the tiny Whisper."""
+    return hf.WhisperFeatureExtractor(feature_size=SOUND_BANDS, chunk_length=SOUND_SECONDS)

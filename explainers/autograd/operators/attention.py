@@ -52,7 +52,11 @@ class MatMul(Operator):
         rule = ctx.rec.rule
         # by the ordinary gradient all products are alike, and passes of it run before it is known what comes after this one
         is_ordinary = rule.choice("attention").is_ordinary and rule.choice("product").is_ordinary
-        return _share(ctx, signals[0], "attention" if is_ordinary or ctx.rec.is_of_attention(ctx.position) else "product")
+        shared = _share(ctx, signals[0], "attention" if is_ordinary or ctx.rec.is_of_attention(ctx.position) else "product")
+        if wanted := ctx.rec.operand_signals:
+            own = {(ctx.position, side): signal for side, signal in enumerate(shared[:2])}
+            wanted.update((reader, signal) for reader, signal in own.items() if reader in wanted)
+        return shared
 
     @staticmethod
     def propagate(rec: Propagator, a: Tensor, b: Tensor) -> Tensor:

@@ -17,6 +17,7 @@ from torch import Size, Tensor
 
 from explainers.autograd.nodes import Block, Nodes, Unruled, ancestors
 from explainers.autograd.operators import Add, Softmax
+from explainers.autograd.recorder import Reader
 from explainers.autograd.structure.attention_kinds import OVER_CHANNELS
 from explainers.autograd.structure.attention_products import Product, Unreadable, is_product, products_of
 from explainers.autograd.structure.token_codes import MIXED, NOTHING, ONE_TOKEN, Pull, tokens_of
@@ -31,7 +32,9 @@ class AttentionMap:
     """One attention map (B, H, S, S). ``sources`` are the tensors of the recorded pass that hold its numbers. ``arrange(values, what)``
     builds the map from them, or the signal at the map from the signals at them. ``is_usual``: whether the map is the weights of one product
     unchanged; ``heads_apart``: whether its heads come from several products; ``is_in_order``: whether rows and columns of each source are
-    the tokens in their order; ``is_turned``: whether its one source lies with keys before queries.
+    the tokens in their order; ``is_turned``: whether its one source lies with keys before queries. ``readers``: for each source the matrix
+    product that multiplies values by it, whose own signal at the source is read, without what comes from other products of the same
+    weights; empty where the whole signal at each source is read.
     """
 
     sources: tuple[Tensor, ...]
@@ -40,6 +43,7 @@ class AttentionMap:
     heads_apart: bool = False  # whether its heads are of several products
     is_in_order: bool = True  # whether rows and columns of its sources are the tokens in their order
     is_turned: bool = False  # whether its one source lies with keys before queries
+    readers: tuple[Reader, ...] = ()
 
     @property
     def weights(self) -> Tensor:
@@ -75,11 +79,15 @@ class _Part:
     alike: tuple[_Part, ...] = ()
 
     @property
+    def products(self) -> tuple[Product, ...]:
+        """The products of attention weights and values of the part, including those that are added to it."""
+        further = (product for part in (*(piece for piece, _ in self.pieces), *self.alike) for product in part.products)
+        return (self.product, *(other.product for other, _ in self.others), *further)
+
+    @property
     def sources(self) -> tuple[Tensor, ...]:
-        """The tensors that hold the weights of the part, including those of the products that are added to it."""
-        of_others = (other.product.weights for other, _ in self.others)
-        further = (source for part in (*(piece for piece, _ in self.pieces), *self.alike) for source in part.sources)
-        return (self.product.weights, *of_others, *further)
+        """The tensors that hold the weights of the products of the part."""
+        return tuple(product.weights for product in self.products)
 
     def arrange(self, values: Sequence[Tensor], what: What) -> Tensor:
         """Return the map (B, H, S, S) made of ``values``: the weights in the part's sources, or the signals there; ``what`` says which:
@@ -328,8 +336,7 @@ def _joined_with_alike(parts: list[_Part]) -> list[_Part]:
         for number, first in enumerate(joined):
             known = first.arrange(first.sources, "weights")
             if known.shape == weights.shape and torch.allclose(known, weights):
-                is_same = all(ours is theirs for ours, theirs in zip(first.sources, part.sources, strict=False))
-                joined[number] = first if is_same else replace(first, alike=(*first.alike, part))
+                joined[number] = replace(first, alike=(*first.alike, part))
                 break
         else:
             joined.append(part)
@@ -385,6 +392,7 @@ def _map_of(stage: list[_Part]) -> AttentionMap:
     counts = [_times_covered(part) for part in stage]
     parts = tuple(stage)
     sources = tuple(source for part in parts for source in part.sources)
+    readers = tuple((product.node.position, product.side) for part in parts for product in part.products)
 
     def arranged(values: Sequence[Tensor], what: What) -> list[Tensor]:
         left = iter(values)
@@ -394,10 +402,10 @@ def _map_of(stage: list[_Part]) -> AttentionMap:
         is_usual, is_turned = (len(sources) == 1 and of_it for of_it in (parts[0].is_usual, parts[0].product.is_turned))
         in_order = all(part.is_in_order for part in parts)
         arrange: Callable[[Sequence[Tensor], What], Tensor] = lambda values, what: torch.cat(arranged(values, what), 1)  # noqa: E731
-        return AttentionMap(sources, arrange, is_usual, len(parts) > 1, in_order, is_turned)
+        return AttentionMap(sources, arrange, is_usual, len(parts) > 1, in_order, is_turned, readers)
     if len({part.leads.shape for part in stage}) > 1 or not bool((sum(counts, torch.zeros_like(counts[0])) == 1).all()):
         raise Unreadable("some of their attention is over a part of the tokens alone")
-    return AttentionMap(sources, lambda values, what: torch.stack(arranged(values, what)).sum(0), False)
+    return AttentionMap(sources, lambda values, what: torch.stack(arranged(values, what)).sum(0), False, readers=readers)
 
 
 def _times_covered(part: _Part) -> Tensor:

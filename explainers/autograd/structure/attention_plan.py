@@ -61,6 +61,7 @@ class AttentionPlan:
     keeps_inner_order   whether row i of a tensor inside a block that has a row for each token belongs to token i
     has_places          whether the tokens belong to places in the picture
     has_rows_elsewhere  whether the rows at which some bias acts do not lie as the tokens do
+    has_rows_of_some    whether the rows at which some bias acts are not all tokens in their order, such as those of the patches alone
     has_flat_rows       whether these rows are the tokens of a sample one after the other
     biases_of_no_token  the positions of biases in the blocks that act at no token
     rows_before         by the positions of biases after the blocks: how many rows stand before that of the first token
@@ -79,6 +80,7 @@ class AttentionPlan:
     keeps_inner_order: bool = True
     has_places: bool = True
     has_rows_elsewhere: bool = False
+    has_rows_of_some: bool = False
     has_flat_rows: bool = False
     biases_of_no_token: frozenset[int] = frozenset()
     rows_before: Mapping[int, int] = field(default_factory=dict)

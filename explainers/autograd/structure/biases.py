@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import torch
 from torch import Tensor
 
-from explainers.autograd.nodes import Nodes
+from explainers.autograd.nodes import Block, Nodes
 from explainers.autograd.structure.bias_rows import (
     BiasPlaces,
     BiasRows,
@@ -88,12 +90,23 @@ class BiasTerms:
             raise ExplainerError("A bias inside the model's blocks acts where several tokens come together. Explain one input at a time.")
 
 
-def biases_elsewhere(nodes: Nodes, layout: Layout, block_kind: BlockKind, pull: PullAgain) -> tuple[bool, frozenset[int]]:
-    """Return whether some bias in the blocks of ``nodes`` acts at rows whose tokens its axes do not tell, as they are flattened or sorted;
-    and the positions of the biases that act at no token, although an axis is as long. ``layout`` and ``block_kind`` say how tokens lie;
-    ``pull`` is a backward pass.
+@dataclass(frozen=True)
+class BiasFacts:
+    """Facts about the rows at which the biases in the blocks act.
+
+    elsewhere    whether some bias acts at rows whose tokens its axes do not tell, as they are flattened or sorted
+    of_some      whether some bias acts at rows that are not all tokens in their order, such as those of the patches alone
+    of_no_token  the positions of the biases that act at no token, although an axis is as long
     """
-    elsewhere, of_no_token = False, set[int]()
+
+    elsewhere: bool = False
+    of_some: bool = False
+    of_no_token: frozenset[int] = frozenset()
+
+
+def facts_of_biases(nodes: Nodes, layout: Layout, block_kind: BlockKind, pull: PullAgain) -> BiasFacts:
+    """Return the facts about the biases in the blocks of ``nodes``. ``layout`` and ``block_kind`` say how tokens lie; ``pull`` goes back."""
+    elsewhere, of_some, of_no_token = False, False, set[int]()
     unclear_blocks = [
         block
         for block in nodes.blocks
@@ -112,10 +125,24 @@ def biases_elsewhere(nodes: Nodes, layout: Layout, block_kind: BlockKind, pull: 
             for terms in (by_axes, by_rows):
                 terms.add(term, torch.ones_like(term), position)
             elsewhere |= not torch.allclose(by_axes.by_token, by_rows.by_token, rtol=1e-3)
+            of_some |= not _are_all_tokens(rows, out, block, block_kind)
         unclear = [
             position
             for position, out in block.biased.items()
             if position not in rows_of and out.requires_grad and out.dim() == 3 and tokens in out.shape[1:] and len(out) == len(block.input)
         ]
         of_no_token |= set(unclear) - follow_tokens(block, unclear, pull)
-    return elsewhere, frozenset(of_no_token)
+    return BiasFacts(elsewhere, of_some, frozenset(of_no_token))
+
+
+def _are_all_tokens(rows: BiasRows, out: Tensor, block: Block, block_kind: BlockKind) -> bool:
+    """Return whether the ``rows`` of ``out``, a tensor in a block, are all tokens of each sample in their order, in the axes in which
+    ``block_kind`` looks for them.
+    """
+    tokens = block.input.shape[1]
+    numbers = torch.arange(tokens, dtype=out.dtype, device=out.device).expand(len(out), -1)
+    by_axes = block_kind.spread(numbers, out, block.stream)
+    if by_axes is None:
+        return False
+    by_rows = rows.tokens.unsqueeze(-2 if rows.last_axis else -1).to(out.dtype)
+    return bool(((by_axes == by_rows % tokens) | (by_rows < 0)).all())

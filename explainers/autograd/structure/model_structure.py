@@ -55,7 +55,7 @@ from explainers.autograd.structure.bias_rows import (
     flat_rows,
     rows_before_tokens,
 )
-from explainers.autograd.structure.biases import biases_elsewhere
+from explainers.autograd.structure.biases import BiasFacts, facts_of_biases
 from explainers.autograd.structure.class_attention import ClassAttention, class_attention, class_attentions
 from explainers.autograd.structure.token_codes import Pull
 from explainers.autograd.structure.token_links import TokenLinks, come_from_elsewhere, links_in, reached_from
@@ -141,10 +141,8 @@ class ModelStructure:
         inner_order = not plan.keeps_order or keeps_inner_order(self._nodes, self._pull)
         outside = attention_outside(self._nodes, read, self._users)
         places = not are_of_no_place(self._nodes)
-        bias_facts = (
-            biases_elsewhere(self._nodes, self._layout, self._block_kind, self._pull) if self._has_row else (False, frozenset[int]())
-        )
-        elsewhere = not inner_order or bias_facts[0]
+        biases = facts_of_biases(self._nodes, self._layout, self._block_kind, self._pull) if self._has_row else BiasFacts()
+        elsewhere = not inner_order or biases.elsewhere
         links = self._links(plan) if plan.keeps_order else []
         return replace(
             plan,
@@ -154,7 +152,8 @@ class ModelStructure:
             has_places=places,
             has_rows_elsewhere=elsewhere,
             has_flat_rows=elsewhere and inner_order and are_flat(self._nodes, self._pull),
-            biases_of_no_token=bias_facts[1],
+            has_rows_of_some=biases.of_some,
+            biases_of_no_token=biases.of_no_token,
             rows_before=rows_before_tokens(self._nodes, self._pull),
             cuts_tokens=any(each.is_cut_inside or each.is_cut_behind for each in links),
             replaces_inside=any(each.is_replaced_inside for each in links),
@@ -172,6 +171,12 @@ class ModelStructure:
             return {}
         flat = flat_rows(self._nodes) if self.plan.has_flat_rows else None
         return find_bias_rows(self._nodes, self._pull) if flat is None else flat
+
+    def find_bias_rows(self) -> dict[int, BiasRows]:
+        """Return the rows of each bias in the blocks whose tokens are known, by the position of its operator, also where they lie as the
+        tokens do. The recording must have kept what the operators gave.
+        """
+        return find_bias_rows(self._nodes, self._pull)
 
     @cached_property
     def bias_places(self) -> BiasPlaces:

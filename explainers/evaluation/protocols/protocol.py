@@ -19,9 +19,23 @@ from explainers.citation import Citation
 from explainers.errors import ExplainerError
 from explainers.methods.requirements import for_probability
 
-__all__ = ["Figure", "Measure", "Protocol", "ProtocolModel", "ProtocolRow", "Published", "find_protocol", "protocol_names"]
+__all__ = [
+    "Figure",
+    "Measure",
+    "MissingPart",
+    "Protocol",
+    "ProtocolModel",
+    "ProtocolRow",
+    "Published",
+    "find_protocol",
+    "missing_parts",
+    "protocol_names",
+]
 
 FILES = Path(__file__).parent / "tables"
+MISSING = Path(__file__).parent / "missing.toml"
+#: What the minutes of a protocol were measured on, in words.
+MINUTES_OF = "30 inputs of each data set that ships, on one busy core"
 NO_OPTIONS: Mapping[str, Any] = MappingProxyType({})
 SHARED_ROWS_ENDING = "-rows"  # ending of the files that hold rows of several protocols
 
@@ -103,6 +117,31 @@ class Figure:
 
 
 @dataclass(frozen=True, kw_only=True)
+class MissingPart:
+    """A table or figure of a paper, or a part of one, that no protocol measures.
+
+    paper    the publication
+    version  the version of the paper whose numbers ``place`` counts by
+    place    which table or figure it is
+    title    what it compares
+    reason   why it is not measured
+    instead  what to do instead; empty if there is nothing
+    """
+
+    paper: Citation
+    version: str
+    place: str
+    title: str
+    reason: str
+    instead: str = ""
+
+    @property
+    def source(self) -> str:
+        """The table or figure, with the version of the paper that it is in."""
+        return f"{self.paper.short} ({self.version}), {self.place}"
+
+
+@dataclass(frozen=True, kw_only=True)
 class Protocol:
     """The description of how one table or figure of a paper is measured.
 
@@ -119,6 +158,8 @@ class Protocol:
     differences  how it differs from the paper or its code, a sentence or two each
     decimals     number of decimals that the paper prints; None: as all figures are printed
     figure       the axes of the figure, if the paper draws one
+    pictures     number of inputs whose maps are drawn as well, where the paper shows maps; 0: none
+    minutes      how long it took here, on :data:`MINUTES_OF`; None: it was not measured
     published    the values that the paper prints; None if they were not copied
     inside       names of embedded models that can take the place of the paper's
     stand_ins    data set of the paper -> an embedded data set that these models can read instead
@@ -142,6 +183,8 @@ class Protocol:
     differences: tuple[str, ...] = ()
     decimals: int | None = None
     figure: Figure | None = None
+    pictures: int = 0
+    minutes: int | None = None
     published: Published | None = None
 
     @property
@@ -166,6 +209,17 @@ class Protocol:
         return {**options, "explains": "logit"} if options.get("explains") == "probability" and for_probability([row.spec])[1] else options
 
     @property
+    def needs(self) -> str:
+        """The data sets and models of the paper in words; a model that is on no hub is "your own"."""
+        models = [model.title if model.name else f"{model.title} (your own)" for model in self.models]
+        return f"{', '.join(self.datasets)}; {', '.join(models)}"
+
+    @property
+    def duration(self) -> str:
+        """How long it took here in words; empty if that was not measured."""
+        return "" if self.minutes is None else f"{self.minutes} min"
+
+    @property
     def datasets(self) -> tuple[str, ...]:
         """The data sets of the paper, each once."""
         return tuple(dict.fromkeys(measure.dataset for measure in self.measures))
@@ -187,6 +241,13 @@ def find_protocol(name: str) -> Protocol:
     return protocol_of(name, _read(name))
 
 
+@cache
+def missing_parts() -> tuple[MissingPart, ...]:
+    """Return the tables and figures of the papers that no protocol measures, each with the reason."""
+    document = tomllib.loads(MISSING.read_text("utf-8"))
+    return tuple(MissingPart(**{**entry, "paper": getattr(papers, entry["paper"])}) for entry in document["missing"])
+
+
 def _read(name: str) -> dict[str, Any]:
     """Read the file of the protocol ``name`` and return its keys. If it extends another protocol, the keys of that protocol are added where
     the file lacks them.
@@ -197,7 +258,7 @@ def _read(name: str) -> dict[str, Any]:
 
 
 #: Keys of a file that are used unchanged.
-_UNCHANGED_KEYS = ("title", "place", "version", "kind", "inputs", "options", "splits", "decimals")
+_UNCHANGED_KEYS = ("title", "place", "version", "kind", "inputs", "options", "splits", "decimals", "pictures", "minutes")
 
 
 def protocol_of(name: str, document: Mapping[str, Any]) -> Protocol:

@@ -7,7 +7,7 @@ import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -20,6 +20,7 @@ from explainers.evaluation.explained_classes import ClassLookup, labels_of
 from explainers.evaluation.measuring import EvaluationSetup
 from explainers.evaluation.plan import make_plan
 from explainers.evaluation.protocol_in_words import protocol_in_words
+from explainers.evaluation.protocols.pictures import draw_pictures
 from explainers.evaluation.protocols.protocol import Measure, Protocol, ProtocolModel, ProtocolRow
 from explainers.evaluation.reporting import report_of
 from explainers.evaluation.running import run
@@ -31,6 +32,9 @@ from explainers.methods.requirements import missing_requirements, reason_against
 from explainers.metrics import METRICS, find_metrics
 from explainers.metrics.registry import warn_across_models
 from explainers.models.model import Model
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 __all__ = ["Reproduction", "reproduce"]
 
@@ -59,6 +63,7 @@ class Reproduction:
     published  the values that the paper prints
     missing    models and data that were not available, each with a sentence or two on how to get it
     drawing    the table as curves (SVG), if the paper has a figure
+    pictures   figures of maps, one for each of a few inputs, if the paper shows maps
     """
 
     protocol: Protocol
@@ -66,6 +71,7 @@ class Reproduction:
     published: Table | None
     missing: tuple[str, ...]
     drawing: str | None = None
+    pictures: tuple[Figure, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -121,6 +127,7 @@ def reproduce(
     limit: int | None = None,
     options: Mapping[str, Any] | None = None,
     metrics: Sequence[str] = (),
+    pictures: int | None = None,
     tell: TellRun | None = None,
 ) -> Reproduction:
     """Measure every part of a protocol whose model and data are available, and return its table.
@@ -133,6 +140,7 @@ def reproduce(
     limit    number of inputs of each data set; None: as many as in the paper, and :data:`STAND_IN_INPUTS` of an embedded data set
     options  options that replace the protocol's (those of ``vitrine evaluate``)
     metrics  metrics that replace the protocol's; each is measured on every data set, with every set of options
+    pictures number of inputs of the first model and data set whose maps are drawn; None: as many as the protocol says; 0: none
 
     Raises ExplainerError, with advice on how to get them, if no model or no data is available.
     """
@@ -155,7 +163,24 @@ def reproduce(
         statements.insert(0, f"Stands in for the paper's models and data: {places}.")
     table = replace(table, notes=(*statements, *table.notes, *protocol.notes), differences=protocol.differences)
     drawing = None if protocol.figure is None else curves_of(table, protocol.figure.x, protocol.figure.y)
-    return Reproduction(protocol, table, published_table(protocol), tuple(missing), drawing)
+    drawn = _pictures(protocol, sources[0], protocol.pictures if pictures is None else pictures, options or {})
+    return Reproduction(protocol, table, published_table(protocol), tuple(missing), drawing, drawn)
+
+
+def _pictures(protocol: Protocol, source: _Source, count: int, given: Mapping[str, Any]) -> tuple[Figure, ...]:
+    """Draw the maps of the methods of ``protocol`` that the model of ``source`` allows, for ``count`` inputs, with the options of the
+    protocol and ``given`` ones. Raises ExplainerError if the protocol shows no maps of several classes.
+    """
+    if not count:
+        return ()
+    if count < 0:
+        raise ExplainerError(f"The maps of {count} inputs cannot be drawn: pass 0 or more pictures.")
+    if not protocol.pictures:
+        raise ExplainerError(f"{protocol.name} is no figure of maps: leave out --pictures.")
+    lacks = missing_requirements(source.model)
+    requests = {spec: parse(spec) for spec in (spec_of(row, source.model) for row in protocol.rows)}
+    specs = [spec for spec, request in requests.items() if reason_against(request.method, lacks, request.options) is None]
+    return tuple(draw_pictures(source.model, source.data, specs, {**protocol.options, **source.options, **given}, count))
 
 
 def _with_split(protocol: Protocol, split: str, data: Path | None) -> Protocol:

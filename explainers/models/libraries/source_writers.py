@@ -7,7 +7,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+import torch
 from torch import Tensor, nn
+
+from explainers.models.eval_mode import evaluating
 
 #: The name under which pictures, and sounds as pictures, lie among the tensors of a model.
 PIXELS = "pixel_values"
@@ -49,3 +52,25 @@ def source_tensors(module: nn.Module, tensors: Mapping[str, Tensor]) -> dict[str
     """Return the source in ``tensors``, those of a model, as ``module``, an encoder-decoder that writes, takes it."""
     source = writer_source_of(module)
     return dict(tensors) if source is None else {source.argument: source.taken(tensors[PIXELS])}
+
+
+def start_of_sound(module: Any, tensors: Mapping[str, Tensor]) -> list[int]:
+    """Return the ids with which the decoder of ``module``, a Whisper, begins for the sound in ``tensors``: its start, the language (that of
+    its settings, else the one that it hears, if it knows several), the task, and that no times are written. As transformers does it.
+    """
+    config, first = module.generation_config, module.generation_config.decoder_start_token_id
+    languages, tasks = (getattr(config, name, None) or {} for name in ("lang_to_id", "task_to_id"))
+    language, task = getattr(config, "language", None), getattr(config, "task", None)
+    forced = [] if language or task else getattr(config, "forced_decoder_ids", None) or []
+    given = [first, *(token for _, token in sorted(forced))]
+    if language is not None:
+        given[1:2] = [languages[language if language in languages else f"<|{language}|>"]]
+    elif languages and given[1:2] in ([], [None]):
+        with torch.no_grad(), evaluating(module):
+            given[1:2] = module.detect_language(**source_tensors(module, tensors)).tolist()
+    if tasks and not set(given) & set(tasks.values()) and (task is not None or language is not None):
+        given.append(tasks[task or "transcribe"])
+    silent = getattr(config, "no_timestamps_token_id", None)
+    if silent is not None and given[-1] != silent:
+        given.append(silent)
+    return [token for token in given if token is not None]

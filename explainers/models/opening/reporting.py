@@ -18,6 +18,7 @@ from explainers.models.padding import CHANGED_BY_PADDING
 from explainers.models.report import Fact, Guess, Report
 from explainers.models.tasks import ObjectDetection
 
+_PICTURE_PROMPT = "explainers.PicturePrompt(picture, text), or --text next to a picture file"
 _UNNAMED = re.compile(r"(no )?class \d+")
 _SHOWN = 5  # names of classes
 
@@ -25,10 +26,11 @@ _SHOWN = 5  # names of classes
 def describe(model: Model, opened: str, guesses: Sequence[Guess], notes: Sequence[str], said: Collection[str]) -> Report:
     """Return the report on ``model``; ``said`` are the names of the arguments that the caller passed, which were not guessed."""
     reading, guessed = _reading(model, said)
+    typed = {"inputs": _PICTURE_PROMPT} if model.reads_pictures else {}
     return Report(
         name=model.name,
         opened=opened,
-        facts=tuple(Fact(name, value) for name, value in _facts(model).items() if value),
+        facts=tuple(Fact(name, value, typed.get(name, "")) for name, value in _facts(model).items() if value),
         reading=reading,
         guesses=(*guesses, *guessed, *_further_guesses(model, said)),
         notes=tuple(notes),
@@ -82,7 +84,7 @@ def _inputs(model: Model) -> str:
     if model.reads_pictures and "text" not in model.reads:
         return f"{in_words(model.reads)} alone, one at a time: a text is written from each"
     if model.reads_pictures:
-        return "pictures with a text: explainers.PicturePrompt(picture, text), or --text next to a picture file"
+        return "pictures with a text"
     if model.kind in ("text", "molecule"):
         alone = ", only those of one length together: padding changes its answers" if model.details.get(CHANGED_BY_PADDING) else ""
         return f"{model.kind}s{alone}"
@@ -135,11 +137,11 @@ def _reading(model: Model, said: Collection[str]) -> tuple[str, list[Guess]]:
     if model.kind == "clip":
         return "the scaled cosine of picture and prompt; probabilities are a softmax over the prompts", []
     if model.task is not None and not model.labels:
-        return f"{model.task.name}: at= asks about {model.task.places_are}", []
+        return f"{model.task.name}. A place of it is explained: {model.task.places_are}", []
     if isinstance(model.task, ObjectDetection):
         return f"{meaning}; for each box", []
     if "output" in said:
-        return f"{meaning}, as output= says", []
+        return f"{meaning}, as you said", []
     if model.head_activation.kind is not None:
         return f"{meaning}; the module's last function is a {model.head_activation.kind}, and the numbers before it are explained", []
     if getattr(getattr(model.module, "config", None), "problem_type", None):

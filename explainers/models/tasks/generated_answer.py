@@ -24,6 +24,7 @@ from explainers.models.tasks.text_places import number_repeats, place_in_text, s
 from explainers.models.tasks.vocabulary import VocabularyTask
 
 MAX_NEW_TOKENS = 32  # of an answer, where the model's generation_config does not say max_new_tokens
+_FORCED_START = 2  # ids of a decoder's start of which the second is forced; all of more are given
 WORD = "word:"  # before a word of the answer, as a place
 
 
@@ -250,7 +251,7 @@ def written_answer(module: Any, tensors: Mapping[str, Tensor], most: int, start:
     """Let the model ``module`` write at most ``most`` tokens after the prompt in ``tensors``, always the likeliest; return their ids
     without the one that ends the text, and whether it came. ``start``: the ids with which the decoder of an encoder-decoder begins.
     """
-    from transformers import GenerationConfig
+    from transformers import GenerationConfig, GenerationMixin
 
     config = module.generation_config
     ends = config.eos_token_id if isinstance(config.eos_token_id, list) else [config.eos_token_id]
@@ -265,8 +266,10 @@ def written_answer(module: Any, tensors: Mapping[str, Tensor], most: int, start:
         **(_starting(config, start) if start else {}),
     )
     before = len(start) or tensors["input_ids"].shape[1]
+    begins = {"decoder_input_ids": torch.tensor([list(start)], device=module.device)} if len(start) > _FORCED_START else {}
     with torch.no_grad(), evaluating(module):
-        written = module.generate(**tensors, generation_config=greedy)[0, before:].tolist()
+        # Whisper's own function writes long sounds in pieces, with times
+        written = GenerationMixin.generate(module, **tensors, **begins, generation_config=greedy)[0, before:].tolist()
     stopped = bool(written) and written[-1] in ends
     return (written[:-1] if stopped else written), stopped
 
@@ -275,6 +278,7 @@ def _starting(config: Any, start: Sequence[int]) -> dict[str, Any]:
     """Return the settings by which a decoder begins with the ids ``start`` and never writes what its own ``config`` forbids, as Marian's
     padding. Nothing is cached, since transformers sizes a cache for as many layers as the encoder has (T5).
     """
-    forced = {"forced_bos_token_id": start[1]} if len(start) > 1 else {}
-    written: dict[str, Any] = {"bos_token_id": config.bos_token_id, "bad_words_ids": config.bad_words_ids, "use_cache": False}
+    forced = {"forced_bos_token_id": start[1]} if len(start) == _FORCED_START else {}
+    names = ("bos_token_id", "bad_words_ids", "suppress_tokens", "begin_suppress_tokens")
+    written: dict[str, Any] = {**{name: getattr(config, name, None) for name in names}, "use_cache": False}
     return {"decoder_start_token_id": start[0], **written, **forced}

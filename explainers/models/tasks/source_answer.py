@@ -17,7 +17,7 @@ from torch import Tensor, nn
 from explainers.errors import ExplainerError
 from explainers.models.inputs.types import ANSWER, TEMPLATE, Prepared, TextInput, Token, Word
 from explainers.models.libraries.recognition import Library, text_config
-from explainers.models.libraries.source_writers import source_tensors, writer_source_of
+from explainers.models.libraries.source_writers import source_tensors, start_of_sound, writer_source_of
 from explainers.models.structure.two_rows import DECODER_TOKENS
 from explainers.models.tasks.generated_answer import MAX_NEW_TOKENS, GeneratedAnswer, written_answer
 from explainers.models.tasks.task import Place, Reading, TaskInput, add_task, tensor_of, transformers_class_ends
@@ -29,7 +29,7 @@ class SourceAnswer(GeneratedAnswer):
     """Task of explaining an answer's tokens by those of the source and those written before: see :class:`GeneratedAnswer`.
 
     start  the ids with which the decoder begins, which belong to no word: its start token, and one that the model's settings force to
-           follow, such as a language
+           follow, such as a language. A model that writes from sounds has further ones for each sound
     """
 
     name = "text2text-generation"
@@ -56,23 +56,29 @@ class SourceAnswer(GeneratedAnswer):
         """
         if len(prepared) != 1:
             raise ExplainerError(f"One text is answered at a time, and {len(prepared)} were sent: send them one by one.")
-        answer, stopped = written_answer(module, source_tensors(module, prepared.tensors), self._most(module), self.start)
+        source = writer_source_of(module)
+        start = start_of_sound(module, prepared.tensors) if source is not None and source.is_sound else self.start
+        answer, stopped = written_answer(module, source_tensors(module, prepared.tensors), self._most(module, len(start)), start)
         if not answer:
             raise ExplainerError("The model writes nothing from this input: its likeliest token ends the answer. Send another one.")
         notes = () if stopped else (f"The answer was cut after {len(answer)} tokens (max_new_tokens of the model's generation_config).",)
-        return replace(self._join(answer, prepared), notes=((*prepared.notes[0], *notes),))
+        return replace(self._joined(start, answer, prepared), notes=((*prepared.notes[0], *notes),))
 
-    def _most(self, module: nn.Module) -> int:
-        """Return how many tokens ``module`` may write: as its settings say, and as the position embeddings of its decoder allow."""
+    @staticmethod
+    def _most(module: nn.Module, start: int) -> int:
+        """Return how many tokens ``module`` may write after ``start`` ones: as its settings say, and as the position embeddings of its
+        decoder allow.
+        """
         declared = getattr(getattr(module, "generation_config", None), "max_new_tokens", None) or MAX_NEW_TOKENS
-        limit = getattr(text_config(module), "max_position_embeddings", None)
-        return min(declared, limit - len(self.start)) if isinstance(limit, int) and limit > 0 else int(declared)
+        config = text_config(module)
+        limit = getattr(config, "max_position_embeddings", None) or getattr(config, "max_target_positions", None)
+        return min(declared, limit - start) if isinstance(limit, int) and limit > 0 else int(declared)
 
-    def _join(self, answer: Sequence[int], prepared: Prepared) -> Prepared:
-        """Return ``prepared``, a source, with the decoder's start and the tokens of ``answer`` appended."""
+    def _joined(self, start: Sequence[int], answer: Sequence[int], prepared: Prepared) -> Prepared:
+        """Return ``prepared``, a source, with the decoder's ``start`` and the tokens of ``answer`` appended."""
         record, ids = prepared.inputs[0], prepared.tensors["input_ids"]
         assert isinstance(record, TextInput)
-        written = torch.tensor([[*self.start, *answer]], device=ids.device, dtype=ids.dtype)
+        written = torch.tensor([[*start, *answer]], device=ids.device, dtype=ids.dtype)
         mask = prepared.tensors.get("attention_mask", torch.ones_like(ids))
         others = {name: tensor for name, tensor in prepared.tensors.items() if tensor.shape != ids.shape}
         tensors: dict[str, Tensor] = {
@@ -82,7 +88,7 @@ class SourceAnswer(GeneratedAnswer):
             DECODER_TOKENS: torch.cat([torch.zeros_like(ids), torch.ones_like(written)], 1),
         }
         text, tokens = self._read(answer)
-        pieces = [str(index) for index in self.start] if self.tokenizer is None else self.tokenizer.convert_ids_to_tokens(list(self.start))
+        pieces = [str(index) for index in start] if self.tokenizer is None else self.tokenizer.convert_ids_to_tokens(list(start))
         between = [Token(piece, 0, 0, True, TEMPLATE) for piece in pieces]
         return replace(prepared, tensors=tensors, inputs=(replace(record, tokens=(*record.tokens, *between, *tokens), answer=text),))
 
@@ -95,8 +101,10 @@ class SourceAnswer(GeneratedAnswer):
         """
         reading = super().reading(place, task_input)
         assert place.tokens is not None
-        mark, complete = partial(_mark_written, place.tokens[1], self._words(task_input)), reading.complete
-        moves = place.tokens in self._words(task_input)
+        mark, moves = partial(_mark_written, place.tokens[1], self._words(task_input)), place.tokens in self._words(task_input)
+        ids, first = task_input.tensors["input_ids"][0].tolist(), self._answer(task_input).start
+        begins = int((task_input.tensors[DECODER_TOKENS][0] == 0).sum())
+        complete = partial(self._joined, ids[begins:first], ids[first:])
         return replace(reading, mark=mark, complete=lambda prepared: mark(complete(prepared)), moves=moves)
 
 

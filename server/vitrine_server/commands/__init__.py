@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import argparse
 import re
+from collections.abc import Collection
 from typing import Any, NoReturn, TypeAlias
 
 #: What ``ArgumentParser.add_subparsers`` returns; argparse has no public name for it.
@@ -53,6 +54,25 @@ class CommandError(Exception):
 
 class PartialFailure(Exception):
     """Raised at the end of a command that failed for some of its inputs; the message says what could not be done."""
+
+
+#: An argument of Python in a message of the engine, as in "leave chat= out" or "with at='similar'": its name, and its value if it has one.
+_ARGUMENT = re.compile(r"""(?<![\w?&/])([a-z_]{2,})=(?:'([^']*)'|"([^"]*)"|(\w+))?""")
+
+
+def in_flags(message: str, options: Collection[str]) -> str:
+    """Return ``message`` of the engine with its arguments of Python written as flags of the command that has these ``options``, by name:
+    ``leave chat= out`` becomes ``leave --chat out``. Arguments that are no option of it stay.
+    """
+
+    def flag(argument: re.Match[str]) -> str:
+        name, *values = argument.groups()
+        if name not in options:
+            return argument[0]
+        value = next((each for each in values if each), "")
+        return f"--{name.replace('_', '-')}" + (f" {value}" if value not in ("", "True") else "")
+
+    return _ARGUMENT.sub(flag, message)
 
 
 def count_of(count: int, thing: str) -> str:

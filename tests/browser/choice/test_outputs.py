@@ -77,7 +77,7 @@ def test_the_page_shows_what_the_numbers_are(desk: Visit, stage: tuple[str, str]
             expect(overview).to_contain_text(f"“{answer_row['label']}” ({percent(answer_row['probability'])})")
     else:
         expect(says).to_have_text([shown(answer["logit"]) for answer in document["top"]])
-        expect(page.locator("#classes")).to_contain_text("The model predicts values, each in its own unit.")
+        expect(page.locator("#classes")).to_contain_text("These are the numbers that the model predicts, not shares of 100 %.")
         target = document["targets"][0]
         expect(overview).to_contain_text(f"The model's value for “{target['label']}” is {shown(target['logit'])}.")
     assert "NaN" not in page.locator("body").inner_text()

@@ -28,17 +28,19 @@ def check_matrix(desk: Visit, document: dict[str, Any]) -> None:
     assert [field.input_value() for field in fields.all()] == prompts
     for i, target in enumerate(document["targets"]):
         said = desk.page.locator("#prompts .likeness").nth(i)
+        scale = desk.get(f"/api/models/{document['model']}")["details"].get("logit_scale")
+        likeness = f"cosine {shown(target['logit'] / scale)}" if scale else f"logit {shown(target['logit'])}"
+        expect(said).to_have_attribute("title", f"{likeness}, with the whole picture")
         if told := target.get("abstention"):  # a share of what was not found for sure would be a certainty that the model has not
-            expect(said).to_contain_text(told["says"])
-            expect(said).not_to_contain_text("share")
+            judged = {"not_in_picture": "not found", "perhaps_in_picture": "perhaps"}.get(told["kind"])
+            # by what it was judged, which is not how like the whole picture it is
+            expect(said).to_have_text(f"{judged} · best patches {shown(told['score'])}" if judged else f"{told['says']} · {likeness}")
         else:
             lines = (desk.get(f"/api/models/{document['model']}").get("calibration") or {}).get("lines", [])
             is_finding = any(line["kind"] == "not_in_picture" for line in lines)
             expect(said).to_have_text(re.compile("^found · " if is_finding else "^(?!found)"))  # first whether, then how much
-            share = f" · share {percent(target['probability'])}"  # of one prompt it says nothing
-            expect(said).to_have_text(re.compile(f"{re.escape(share)}$" if len(prompts) > 1 else "^((?!share).)*$"))
-        scale = desk.get(f"/api/models/{document['model']}")["details"].get("logit_scale")
-        expect(said).to_contain_text(f"cosine {shown(target['logit'] / scale)}" if scale else f"logit {shown(target['logit'])}")
+            share = f" · {percent(target['probability'])} among these"  # of one prompt it says nothing
+            expect(said).to_have_text(re.compile(f"{re.escape(share)}$" if len(prompts) > 1 else f"{re.escape(likeness)}$"))
     specs = list(dict.fromkeys(attribution["method"] for attribution in document["maps"]))
     assert len(document["maps"]) == len(specs) * len(prompts)
     expect(desk.page.locator(".matrix .line:not(.head)")).to_have_count(len(specs) if len(prompts) > 1 else 0)
@@ -60,6 +62,52 @@ def test_an_example_is_explained_when_the_page_opens(desk: Visit) -> None:
     check_matrix(desk, document)
     moved, what = desk.shift()
     assert moved < 0.01, what
+
+
+@pytest.mark.trained
+def test_what_is_said_of_prompts_says_of_which_and_by_what_rule(desk: Visit) -> None:
+    """The heading names what was found alone, the maps that agree are those of one prompt, and the rule has its thresholds."""
+    wanted = "&".join(f"prompt={quote(prompt)}" for prompt in ("a cat", "an elephant", "a window"))
+    page = desk.open(f"/prompt?sample=photo-cat-coffee-prompts&{wanted}", folded=True)
+    document = desk.document()
+    kinds = {target["label"]: (target.get("abstention") or {}).get("kind") for target in document["targets"]}
+    assert kinds == {"a cat": None, "an elephant": "not_in_picture", "a window": "perhaps_in_picture"}
+    check_matrix(desk, document)
+    expect(page.locator("#asking")).to_have_text("Where it found")
+    expect(page.locator("#answer")).to_have_text("a cat")
+    expect(page.locator("#overview .agreement")).to_contain_text("For “a cat”: ")
+    lines = desk.get(f"/api/models/{document['model']}")["calibration"]["lines"]
+    least, most = (
+        next(line["line"] for line in lines if line["kind"] == kind and line["prompts"] == "thing")
+        for kind in ("not_in_picture", "perhaps_in_picture")
+    )
+    rule = f"A prompt for a thing is found from best patches {shown(most)}, perhaps from {shown(least)}."
+    judged = page.locator("#notes .judged")
+    expect(judged).to_contain_text(rule)
+    for target in document["targets"]:
+        if told := target.get("abstention"):
+            assert (told["score"] < least) == (told["kind"] == "not_in_picture")
+            assert told["score"] < most
+    expect(judged.locator("p").first).to_be_hidden()
+    judged.locator("summary").click()
+    expect(judged.locator("p").first).to_be_visible()
+
+
+@pytest.mark.trained
+@pytest.mark.parametrize("prompts", [("a cat", "a dog", "an elephant"), ("a photo of a cat", "a photo of a cup of coffee", "a window")])
+def test_of_several_prompts_the_recommended_map_is_on_the_first_screen(desk: Visit, prompts: tuple[str, ...]) -> None:
+    """Of three on a phone, and of two and three on a desktop, where the first row begins above y = 420."""
+    page = desk.page
+    for width, height, count in ((390, 844, 3), (1440, 900, 3), (1440, 900, 2)):
+        page.set_viewport_size({"width": width, "height": height})
+        wanted = "&".join(f"prompt={quote(prompt)}" for prompt in prompts[:count])
+        desk.open(f"/prompt?sample=photo-cat-coffee-prompts&{wanted}", folded=True)
+        assert page.evaluate("() => scrollY") == 0
+        (first, *_) = boxes(desk, ".matrix .recommended .map-canvas, .matrix .line:has(.mark) .map-canvas")
+        assert first["bottom"] <= height, (width, count)
+        if width == 1440:
+            assert first["top"] < 420, count
+            assert first["width"] >= 260
 
 
 @pytest.mark.trained

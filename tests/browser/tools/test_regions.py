@@ -51,7 +51,9 @@ def check_shares(desk: Visit, document: dict[str, Any], spec: str, none: float, 
     winners = won(document, spec, none)
     for i, prompt in enumerate([*prompts, "none"]):
         share = float((winners == (i if prompt != "none" else -1)).mean())
-        expect(desk.page.locator(".legend li").nth(i)).to_have_text(f"{LETTERS[i] if prompt != 'none' else ''}{prompt}{percent(share)}")
+        expect(desk.page.locator(".legend li").nth(i)).to_have_text(
+            f"{LETTERS[i] if prompt != 'none' else ''}{prompt}area {percent(share)}"
+        )
     return winners
 
 
@@ -148,7 +150,7 @@ def test_a_prompt_that_was_not_found_or_cannot_be_read_wins_nothing_and_its_maps
     assert kinds == [None, "not_in_picture", "untaught", "unreadable_language", "perhaps_in_picture"]
     scores = lists(document, SIGNED)[0]
     share = float((scores > max(0.0, 0.05 * scores.max())).mean())
-    expect(page.locator(".legend li").first).to_have_text(f"Aa cat{percent(share)}")
+    expect(page.locator(".legend li").first).to_have_text(f"Aa catarea {percent(share)}")
     for i, target in enumerate(document["targets"][1:], 1):
         expect(page.locator(".legend li").nth(i)).to_have_text(f"{LETTERS[i]}{target['label']}{target['abstention']['says']}")
     regions = desk.get(f"/api/explanations/{document['id']}/regions?method={SIGNED}")

@@ -39,14 +39,14 @@ def explained_where_it_stands(page: Page, word: str, says: str) -> None:
 
 
 @pytest.mark.trained
-def test_what_the_model_says_is_in_sight_at_once_and_libra_is_explained(desk: Visit) -> None:
+def test_what_the_model_says_is_in_sight_at_once_and_a_rule_is_explained(desk: Visit) -> None:
     page = desk.open("/image", folded=True)
     rows = page.locator("#classes li")
     assert rows.count() == 5
     assert bottom(rows.last) <= LOW
     assert bottom(page.get_by_text("Why not another class?")) <= LOW
     expect(page.locator(".columns")).to_have_text("the model saysside by side")  # what the ticks are for
-    explained_where_it_stands(page, "Libra", "how the signal travels back")
+    explained_where_it_stands(page, "AttnLRP", "how the signal travels back")
 
 
 @pytest.mark.trained

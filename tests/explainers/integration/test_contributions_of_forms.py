@@ -16,6 +16,7 @@ from torch import Tensor, nn
 import explainers
 from tests.explainers.support.attention_forms import (
     PREPROCESS,
+    TOKENS,
     WIDTH,
     Attention,
     Block,
@@ -82,6 +83,32 @@ def values_of_size_without_gradient(module: Attention, q: Tensor, k: Tensor, v: 
     return softmax_of(q, k) @ (v * size)
 
 
+def keys_of(chosen: Any) -> tuple[Any, Callable[[Tensor], Tensor]]:
+    """Attention whose keys and values are projected from the ``chosen`` tokens alone."""
+
+    def form(module: Attention, q: Tensor, k: Tensor, v: Tensor, x: Tensor) -> Tensor:
+        _, keys, values = module.heads(module.qkv(x[:, chosen]), 3)
+        return softmax_of(q, keys) @ values
+
+    def change(weights: Tensor) -> Tensor:
+        is_key = torch.zeros(TOKENS, dtype=weights.dtype)
+        is_key[chosen] = 1
+        return weights * is_key / (weights * is_key).sum(-1, keepdim=True)
+
+    return form, change
+
+
+def class_token_projected_apart(module: Attention, q: Tensor, k: Tensor, v: Tensor, x: Tensor) -> Tensor:
+    of_class, of_patches = (module.heads(module.qkv(part), 3)[2] for part in (x[:, :1], x[:, 1:]))
+    return softmax_of(q, k) @ torch.cat([of_class, of_patches], 2)
+
+
+def values_of_each_head_apart(module: Attention, q: Tensor, k: Tensor, v: Tensor, x: Tensor) -> Tensor:
+    weight, bias = (each.chunk(3)[2].unflatten(0, (len(q[0]), -1)) for each in (module.qkv.weight, module.qkv.bias))
+    patches = torch.stack([F.linear(x[:, 1:], *each) for each in zip(weight, bias, strict=True)], 1)
+    return softmax_of(q, k) @ torch.cat([v[:, :, :1], patches], 2)
+
+
 #: Each form, and what makes the weights that meet the values of those of a plain softmax.
 FORMS: dict[str, tuple[Any, Callable[[Tensor], Tensor]]] = {
     "keys first, softmax over the last axis but one": (keys_first, lambda weights: weights),
@@ -90,6 +117,11 @@ FORMS: dict[str, tuple[Any, Callable[[Tensor], Tensor]]] = {
     "keys sorted by what they hold": (keys_sorted, lambda weights: weights),
     "values sorted by their first number": (values_sorted, lambda weights: weights),
     "normalised over queries, then over keys": (over_both_axes, normalised_twice),
+    "keys of the patches alone": keys_of(slice(1, None)),
+    "every second token a key": keys_of(slice(None, None, 2)),
+    "keys of gathered tokens": keys_of([9, 3, 16, 0, 4]),
+    "the class token projected apart": (class_token_projected_apart, lambda weights: weights),
+    "the values of patches projected for each head": (values_of_each_head_apart, lambda weights: weights),
     "values times a detached number": (values_of_constant_size, lambda weights: weights),
     "values times a number without gradient": (values_of_size_without_gradient, lambda weights: weights),
 }
@@ -156,6 +188,37 @@ def test_contributions_by_the_formulas_of_the_papers(name: str) -> None:
     for found, right, other in zip(scores(vit, pixels(), 1, "globenc", "alti"), expected, without_bias, strict=True):
         assert float((other - right).abs().max()) > 1e-3 * float(right.abs().max())  # values without their bias are another map
         torch.testing.assert_close(found, right, rtol=1e-5, atol=1e-8)
+
+
+class NormedApart(Block):
+    """A block that normalises its class token and its patches in two calls."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        x = x + self.attn(torch.cat([self.n1(x[:, :1]), self.n1(x[:, 1:])], 1))
+        out: Tensor = x + self.mlp(self.n2(x))
+        return out
+
+
+def test_biases_of_a_norm_that_is_called_for_some_tokens_at_a_time() -> None:
+    vit = built(lambda: Vit(lambda: [NormedApart(lambda: Attention(keys_first)) for _ in range(2)]))
+    assert isinstance(vit, Vit)
+    for found, right in zip(scores(vit, pixels(), 1, "globenc", "alti"), by_formula(vit, torch.clone, True, torch.clone), strict=True):
+        torch.testing.assert_close(found, right, rtol=1e-5, atol=1e-8)
+
+
+def keys_chosen_by_the_tokens(module: Attention, q: Tensor, k: Tensor, v: Tensor, x: Tensor) -> Tensor:
+    chosen = x[..., :1].topk(6, 1).indices.expand(-1, -1, x.shape[-1])
+    _, keys, values = module.heads(module.qkv(x.gather(1, chosen)), 3)
+    return softmax_of(q, keys) @ values
+
+
+def test_each_sample_of_a_batch_has_the_biases_of_the_tokens_that_it_chose() -> None:
+    vit, x = built(lambda: Vit(lambda: [Block(lambda: Attention(keys_chosen_by_the_tokens)) for _ in range(2)])), pixels(2)
+    model = explainers.wrap(vit, kind="image", preprocess=PREPROCESS)
+    together = explainers.explain(model, {"pixel_values": x}, 1, ["globenc", "alti"])
+    for sample in range(2):
+        for spec, alone in zip(("globenc", "alti"), scores(vit, x[sample : sample + 1], 1, "globenc", "alti"), strict=True):
+            torch.testing.assert_close(together[sample][spec].scores.double(), alone, rtol=1e-6, atol=1e-9)
 
 
 def by_distance(module: Attention, q: Tensor, k: Tensor, v: Tensor, x: Tensor) -> Tensor:

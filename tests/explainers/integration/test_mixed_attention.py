@@ -14,6 +14,9 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 import explainers
+from explainers.autograd.nodes import Node, Role
+from explainers.autograd.operators import Mul, Softmax
+from explainers.autograd.products import MAX_MIXING_STEPS, are_mixed_weights
 from explainers.errors import ExplainerError
 from tests.explainers.support.attention_forms import HEADS, PREPROCESS, WIDTH, Block, Mlp, Vit, built, pixels, scores, softmax_of
 
@@ -260,3 +263,14 @@ def test_contributions_that_do_not_add_up_are_refused(method: str) -> None:
     with pytest.raises(ExplainerError, match=r"constants of block 1 .* does not add up to that stream: \d+ % .* rollout"):
         explained(vit, method)
     assert len(explained(vit, "rollout", "input_x_gradient").maps) == 2
+
+
+def test_weights_multiplied_with_themselves_are_followed_once_and_no_further_than_the_limit() -> None:
+    """Each product has two paths, so that following each of them again would take 2^60 steps."""
+    node = Node(Softmax, (), {}, torch.Size(), role=Role.WEIGHTS)
+    for _ in range(60):
+        node = Node(Mul, (node, node), {}, torch.Size())
+    assert are_mixed_weights(node)
+    for _ in range(MAX_MIXING_STEPS):
+        node = Node(Mul, (node, node), {}, torch.Size())
+    assert not are_mixed_weights(node)

@@ -1,4 +1,4 @@
-"""Writers of a text from a picture: their own logits and gradients, a full account, the changed patch at its place, hidden patches."""
+"""Writers of a text from a picture or a sound: their own logits and gradients, a full account, what changes at its place."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import copy
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 from PIL import Image
@@ -14,8 +15,20 @@ from torch import Tensor
 import explainers
 from explainers.errors import ExplainerError
 from explainers.models.inputs.types import ANSWER, PICTURE, TEMPLATE, PicturePromptInput
+from explainers.models.libraries.source_writers import start_of_sound
 from explainers.models.structure.two_rows import DECODER_TOKENS
-from tests.support.encoder_decoders import PATCH_SIDE, PICTURE_ENCODERS, PICTURE_SIDE, WRITTEN, picture_writer, tokenizer
+from tests.support.encoder_decoders import (
+    PATCH_SIDE,
+    PICTURE_ENCODERS,
+    PICTURE_SIDE,
+    SOUND_BANDS,
+    SOUND_FRAMES,
+    WRITTEN,
+    picture_writer,
+    sound_extractor,
+    sound_writer,
+    tokenizer,
+)
 
 # isort: split
 import transformers as hf
@@ -221,3 +234,95 @@ def test_an_encoder_whose_tokens_are_no_patches_of_one_size_is_refused() -> None
     module = hf.VisionEncoderDecoderModel(hf.VisionEncoderDecoderConfig.from_encoder_decoder_configs(encoder, decoder)).eval()
     with pytest.raises(ExplainerError, match=r"a DonutSwinModel, makes 16 tokens, which are no grid of patches.*DeiT, BEiT"):
         explainers.wrap(module, tokenizer=tokenizer(), preprocess=SQUARE, device="cpu")
+
+
+#: What a Whisper of several languages knows, and settings with which it begins in another way.
+SEVERAL: dict[str, Any] = {
+    "lang_to_id": {"<|en|>": 8, "<|de|>": 9},
+    "task_to_id": {"transcribe": 10, "translate": 11},
+    "is_multilingual": True,
+}
+STARTS: dict[str, dict[str, Any]] = {
+    "plain": {},
+    "hears its language": {**SEVERAL, "no_timestamps_token_id": 12},
+    "told its language": {**SEVERAL, "no_timestamps_token_id": 12, "language": "de"},
+    "translates": {**SEVERAL, "no_timestamps_token_id": 12, "language": "<|en|>", "task": "translate"},
+    "forced task": {**SEVERAL, "forced_decoder_ids": [[1, None], [2, 10]]},
+    "forced all": {"no_timestamps_token_id": 12, "forced_decoder_ids": [[1, 12]]},
+}
+SOUND = explainers.Sound(np.sin(np.arange(14000) ** 1.3 / 200).astype(np.float32), 16000)
+
+
+def sound_model(**more: Any) -> explainers.Model:
+    return explainers.wrap(sound_writer(**more), name="writer", tokenizer=tokenizer(), preprocess=sound_extractor(), device="cpu")
+
+
+@pytest.mark.parametrize("name", STARTS)
+def test_a_sound_is_begun_as_transformers_begins_it(name: str) -> None:
+    module = sound_writer(**STARTS[name])
+    pixels = torch.randn(1, 1, SOUND_BANDS, SOUND_FRAMES)
+    settings = copy.deepcopy(module.generation_config)
+    settings.return_timestamps = False
+    features = pixels[:, 0].flip(1)
+    theirs = module._retrieve_init_tokens(features, 1, settings, module.config, SOUND_FRAMES, {})[0].tolist()
+    assert start_of_sound(module, {"pixel_values": pixels}) == theirs
+
+
+@pytest.mark.parametrize("name", ["plain", "hears its language"])
+def test_words_written_from_a_sound_have_the_numbers_of_the_plain_module(name: str) -> None:
+    model = sound_model(**STARTS[name])
+    module: Any = model.module
+    result = explainers.explain(model, SOUND, methods=["input_x_gradient", "fullgrad:libra", "raw_attention"])
+    record = result.input
+    assert isinstance(record, PicturePromptInput)
+    assert (record.grid, record.first, record.picture_names) == ((1, SOUND_FRAMES // 2), 0, ("sound",))
+    assert model.reads == ("sound",)
+    exact, leaves = copy.deepcopy(module).double(), []
+    exact.set_attn_implementation("eager")
+    spectrogram = sound_extractor()(SOUND.samples, sampling_rate=16000, return_tensors="pt").input_features.double()
+    source, ids, (first, last) = SOUND_FRAMES // 2, result.tensors["input_ids"], result.place.tokens
+
+    def start(layer: Any, args: Any, kwargs: Any) -> Any:
+        leaves.append(args[0].detach().clone().requires_grad_())
+        return (leaves[-1], *args[1:]), kwargs
+
+    for stack in (exact.model.encoder, exact.model.decoder):
+        stack.layers[0].register_forward_pre_hook(start, with_kwargs=True)
+    out = exact(input_features=spectrogram, decoder_input_ids=ids[:, source:], output_attentions=True)
+    read = [i - 1 - source for i in range(first, last + 1)]
+    number = out.logits[0, read, ids[0, first : last + 1]].sum()
+    assert result.target.logit == pytest.approx(float(number.detach()), rel=1e-5)
+    gradients = torch.autograd.grad(number, leaves)
+    products = torch.cat([(leaf * gradient).sum(-1)[0].detach() for leaf, gradient in zip(leaves, gradients, strict=True)])
+    torch.testing.assert_close(result["input_x_gradient"].scores.double(), products, rtol=0, atol=1e-5 * float(products.abs().max()))
+    assert float(result["fullgrad:libra"].scores.double().sum()) == pytest.approx(float(number.detach()), rel=1e-4)
+    across, among = out.cross_attentions[-1][0].mean(0).detach(), out.decoder_attentions[-1][0].mean(0).detach()
+    expected = torch.cat([across[read].mean(0), among[read].mean(0)])
+    torch.testing.assert_close(result["raw_attention"].scores.double(), expected, rtol=0, atol=1e-5)
+    begins = len(start_of_sound(module, result.tensors))
+    with torch.no_grad():
+        for at in range(source + begins, ids.shape[1]):  # the likeliest token each time
+            logits = module(input_features=spectrogram.float(), decoder_input_ids=ids[:, source:at]).logits
+            assert int(logits[0, -1].argmax()) == int(ids[0, at])
+
+
+def test_the_stretch_of_a_sound_that_changes_is_the_stretch_that_is_drawn() -> None:
+    model = sound_model()
+    plain = model.tensors(SOUND)
+    for stretch in (0, 20, SOUND_FRAMES // 2 - 1):
+        pixels = plain["pixel_values"].clone()
+        pixels[..., 2 * stretch : 2 * stretch + 2] += 1
+        seen = []
+        handle = model.entry.register_forward_pre_hook(lambda block, args, seen=seen: seen.append(args[0]))
+        with torch.no_grad():
+            for each in (plain["pixel_values"], pixels):
+                model.forward({name: torch.cat([t, t[:, :1]], 1) if t.dim() == 2 else each for name, t in plain.items()})
+        handle.remove()
+        touched = (seen[0] != seen[1]).any(-1)[0].nonzero().flatten().tolist()
+        # a token reads the two frames of its stretch, and by two convolutions of three frames two before and one after them
+        assert touched == [at for at in range(SOUND_FRAMES // 2) if set(range(2 * at - 2, 2 * at + 3)) & {2 * stretch, 2 * stretch + 1}]
+
+
+def test_a_picture_is_no_sound() -> None:
+    with pytest.raises(ExplainerError, match="this model takes sounds, not pictures"):
+        sound_model().prepare(SCAN)

@@ -317,7 +317,7 @@ def test_reports_of_models_that_are_asked_at_places_speak_of_no_classes(family: 
     assert report is not None
     assert "0 classes" not in str(report)
     assert "0 numbers" not in str(report)
-    assert "at= asks about" in report.reading
+    assert "A place of it is explained: " in report.reading
 
 
 def test_a_timm_model_is_not_called_by_the_tag_of_weights() -> None:

@@ -9,7 +9,9 @@ from pathlib import Path
 import pytest
 from PIL import Image
 
-from vitrine_server.cli import main
+from explainers.errors import ExplainerError
+from vitrine_server.cli import main, run
+from vitrine_server.commands import in_flags
 
 #: A run of two scenes; what comes after it counts.
 SCENES = ("--model", "scenes-vit", "--dataset", "scenes", "--methods", "random", "--limit", "2", "--device", "cpu", "--out", "run")
@@ -156,3 +158,29 @@ def test_threads_wait_asleep_unless_the_environment_says_otherwise(told: str | N
     monkeypatch.setattr("vitrine_server.cli.build_parser", lambda: parser)
     assert main([]) == 0
     assert seen == [waiting]
+
+
+@pytest.mark.parametrize(
+    ("message", "said"),
+    [
+        ("no chat template: leave chat= out", "no chat template: leave --chat out"),
+        ("Put it around the prompt with chat=True.", "Put it around the prompt with --chat."),
+        ("at='similar' compares with something", "--at similar compares with something"),
+        ("choose batch_size=2", "choose --batch-size 2"),
+        ("pass preprocess= to wrap", "pass preprocess= to wrap"),  # no option of the command
+        ("input_x_gradient?at=pixels", "input_x_gradient?at=pixels"),  # a spec, as it is typed
+    ],
+)
+def test_arguments_become_flags(message: str, said: str) -> None:
+    assert in_flags(message, ("chat", "at", "batch_size")) == said
+
+
+def test_a_refusal_speaks_of_the_flags_of_its_command(capsys: pytest.CaptureFixture[str]) -> None:
+    def refuse(_: argparse.Namespace) -> None:
+        raise ExplainerError("it has no chat template: leave chat= out")
+
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--chat", action="store_true")
+    parser.set_defaults(run=refuse)
+    assert run(parser, ["--chat"]) == 2
+    assert capsys.readouterr().err == "vitrine: it has no chat template: leave --chat out\n"

@@ -57,13 +57,13 @@ def test_what_the_model_cannot_know_is_said_in_the_answer() -> None:
         {"label": "a dog", "prompt": "a dog", "probability": 0.9},
         {"label": "a car", "prompt": "a car", "probability": 0.1, "abstention": absent},
     ]
-    assert say({"targets": prompts}) == "“a dog” fits the whole picture best: share 90.0\u2009%. It did not find “a car”."
+    assert say({"targets": prompts}) == "“a dog” fits the whole picture best: 90.0\u2009% among these. It did not find “a car”."
     finding = {"calibration": {"lines": [{"kind": "not_in_picture"}]}}
     with_verdicts = "async ([targets, known]) => (await script('workbench/overview.js')).answerLine({ targets }, known)"
     both = [prompts[0], {**prompts[1], "abstention": None}]
     assert compute_all(with_verdicts, [[prompts, finding], [both, finding], [both[:1], finding]]) == [
         "It found “a dog”. It did not find “a car”.",
-        "It found “a dog” and “a car”. “a dog” fits the whole picture best: share 90.0\u2009%.",  # a small share is no verdict
+        "It found “a dog” and “a car”. “a dog” fits the whole picture best: 90.0\u2009% among these.",  # a small share is no verdict
         "It found “a dog”.",
     ]
     perhaps = {**UNKNOWN, "kind": "perhaps_in_picture", "says": "perhaps in this picture"}
@@ -82,10 +82,92 @@ def test_what_the_model_cannot_know_is_said_in_the_answer() -> None:
     assert say({"targets": [unread]}) == detail
 
 
-def test_of_prompts_that_are_not_there_nothing_was_found() -> None:
-    present, absent = {"label": "a dog"}, {"label": "a car", "abstention": {"says": "not found in this picture"}}
-    asked = compute_all(ASKING, [[{"targets": [present, absent]}, True], [{"targets": [present]}, True]])
-    assert asked == ["Where it looked for", "Where it found"]
+def prompt_of(label: str, kind: str | None = None, score: float = 0.1, line: float = 0.2, **more: Any) -> dict[str, Any]:
+    abstention = kind and {"kind": kind, "says": f"says {kind}", "detail": "", "score": score, "line": line}
+    return {"label": label, "prompt": label, "logit": 26.0, "probability": 0.5, "abstention": abstention, **more}
+
+
+def test_the_heading_says_what_was_found_and_names_nothing_else() -> None:
+    found, perhaps = prompt_of("a dog"), prompt_of("a cat", "perhaps_in_picture")
+    absent, unread = prompt_of("a car", "not_in_picture"), prompt_of("a wug", "untaught")
+    cases = [[found, absent], [absent, perhaps, unread], [absent, absent], [absent, unread], [unread]]
+    named = compute_all("async (targets) => (await script('core/targets.js')).headingTargets(targets)", cases)
+    asked = compute_all(ASKING, [[{"targets": targets}, True] for targets in named])
+    assert asked == ["Where it found", "Where it may have found", "Not found:", "No finding for", "No finding for"]
+    assert compute(ASKING, [{"targets": [found, absent]}, True]) == "Where it looked for"  # as a figure of both says
+    labels = [[target["label"] for target in targets] for targets in named]
+    assert labels == [["a dog"], ["a cat"], ["a car", "a car"], ["a car", "a wug"], ["a wug"]]
+    unfinding = "async (targets) => (await script('core/targets.js')).askingLine({ targets }, true, 'it', false)"
+    assert compute(unfinding, [found]) == "What speaks for"  # a model that cannot tell what it found
+
+
+#: A model with lines for things and scenes, as the one that ships.
+KNOWN = {
+    "logit_scale": 100,
+    "calibration": {
+        "lines": [
+            {"kind": "untaught", "score": "patch_cosine", "line": 1.01, "prompts": "colour"},
+            {"kind": "not_in_picture", "score": "patch_cosine", "line": 0.1, "prompts": "thing"},
+            {"kind": "not_in_picture", "score": "patch_cosine", "line": 0.14, "prompts": "scene"},
+            {"kind": "perhaps_in_picture", "score": "patch_cosine", "line": 0.18, "prompts": "thing"},
+            {"kind": "perhaps_in_picture", "score": "patch_cosine", "line": 0.2, "prompts": "scene"},
+        ]
+    },
+}
+LINE = "async ([target, count, known, output]) => (await script('workbench/overview.js')).findingLine(target, count, known, output)"
+RULES = "async ([targets, known]) => (await script('workbench/overview.js')).judgingRules(targets, known)"
+
+
+def test_a_prompt_says_by_what_it_was_judged_and_what_its_share_is_of() -> None:
+    window = prompt_of("a window", "perhaps_in_picture", 0.15, 0.18)
+    elephant = prompt_of("an elephant", "not_in_picture", 0.06, 0.1)
+    cases = [
+        [prompt_of("a cat"), 2, KNOWN, "softmax"],
+        [prompt_of("a cat"), 1, KNOWN, "softmax"],
+        [window, 2, KNOWN, "softmax"],
+        [elephant, 1, KNOWN, "softmax"],
+        [prompt_of("a wug", "untaught", 1, 0), 2, KNOWN, "softmax"],
+        [prompt_of("a cat"), 2, {"logit_scale": 100}, "softmax"],
+        [prompt_of("a cat"), 2, {}, "sigmoid"],  # each on its own, so that they share nothing
+        [prompt_of("a cat", against="a dog"), 1, KNOWN, "softmax"],
+    ]
+    assert compute_all(LINE, cases) == [
+        "found · 50.0\u2009% among these",
+        "found · cosine 0.260",
+        "perhaps · best patches 0.150",
+        "not found · best patches 0.0600",
+        "says untaught · cosine 0.260",
+        "cosine 0.260 · 50.0\u2009% among these",
+        "logit 26.0 · probability 50.0\u2009%",
+        "logit 26.0 above “a dog”",
+    ]
+
+
+def test_the_rule_by_which_prompts_are_judged_is_said_with_its_thresholds() -> None:
+    window = prompt_of("a window", "perhaps_in_picture", 0.15, 0.18)
+    street = prompt_of("a street", "not_in_picture", 0.12, 0.14)
+    whole = "The likeness to the whole picture does not decide that."
+    thing = "A prompt for a thing is found from best patches 0.180, perhaps from 0.100."
+    scene = "A prompt for a scene is found from best patches 0.200, perhaps from 0.140."
+    assert compute(RULES, [[window, window], KNOWN]) == [thing, whole]
+    assert compute(RULES, [[window, street, prompt_of("a cat")], KNOWN]) == [thing, scene, whole]
+    assert compute(RULES, [[prompt_of("a cat"), prompt_of("a wug", "untaught", 1, 0)], KNOWN]) == []
+    cosine = {"calibration": {"lines": [{"kind": "not_in_picture", "score": "cosine", "line": 0.2}]}}
+    assert compute(RULES, [[prompt_of("a car", "not_in_picture", 0.1, 0.2)], cosine]) == ["A prompt is found from cosine 0.200."]
+
+
+def test_the_sentence_on_maps_says_of_which_prompt_they_are() -> None:
+    about = "async (targets) => (await script('workbench/overview.js')).aboutWhich(targets)"
+    likely = prompt_of("a car", "not_in_picture", probability=0.9)  # it fits best, and was not found
+    assert compute(about, [likely, prompt_of("a cat"), prompt_of("a dog", probability=0.7)]) == "For “a dog”: "
+    assert compute(about, [prompt_of("a cat")]) == ""
+    assert compute(about, [{"label": "cat"}, {"label": "dog"}]) == ""  # classes are explained each with its own sentence
+
+
+def test_a_share_of_a_prompt_is_never_said_as_if_it_were_how_sure_the_model_is() -> None:
+    say_sure = "async ([target, count]) => (await script('core/targets.js')).sureness(target, undefined, count)"
+    cases = [[prompt_of("a dog", probability=1.0), 1], [prompt_of("a dog", probability=0.7), 2], [{"label": "dog", "probability": 0.7}, 1]]
+    assert compute_all(say_sure, cases) == [None, "70.0\u2009% among these", "70.0\u2009%"]
 
 
 def test_no_answer_takes_more_than_forty_words_nor_a_sentence_of_it_more_than_twenty() -> None:

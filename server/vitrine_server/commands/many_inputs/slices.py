@@ -68,6 +68,6 @@ def _paragraph(each: Slice) -> str:
     from explainers.collection.slices.words import figures_in_words, finding_of
 
     finding = finding_of(each)
-    found = [f"It says: {finding.says}", f"It does not say: {finding.leaves_open}", f"What to do: {finding.next_step}"]
+    said = [f"It says: {finding.says}", f"It does not say: {finding.leaves_open}", f"What to do: {finding.next_step}"]
     examples = ", ".join(row.input for row in each.examples)
-    return "\n".join([each.sentence, *(f"  {line}" for line in (*found, *figures_in_words(each), examples))])
+    return "\n".join([each.sentence, *(f"  {line}" for line in (*said, *figures_in_words(each), examples))])

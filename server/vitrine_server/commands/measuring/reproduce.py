@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from explainers.models.model import Model
 
 FIGURE = "figure.svg"
+PICTURE = "pictures-{number}.{ending}"
 
 
 def add(commands: Commands) -> None:
@@ -48,6 +49,9 @@ def add(commands: Commands) -> None:
     )
     parser.add_argument(
         "--metrics", metavar="NAME", nargs="+", action=Listed, default=[], help="in place of the table's own, in the same runs, as lif,srg"
+    )
+    parser.add_argument(
+        "--pictures", metavar="N", type=int, help="draw the maps of N inputs, where the paper shows maps (default: 3 there)"
     )
     parser.add_argument("--out", metavar="DIR", type=Path, help="folder of the tables and runs (default: reproduce/NAME)")
     parser.add_argument("--device", metavar="DEVICE", help="where models run: cpu, cuda, ... (default: CUDA where there is one)")
@@ -98,6 +102,7 @@ def run(args: argparse.Namespace) -> None:
             limit=args.limit,
             options=options,
             metrics=args.metrics,
+            pictures=args.pictures,
             tell=tell,
         )
     write_tables(reproduction, out)
@@ -106,6 +111,7 @@ def run(args: argparse.Namespace) -> None:
     for line in reproduction.missing:
         print(f"not at hand: {line}", file=sys.stderr)
     figure = "" if reproduction.drawing is None else f", and {out / FIGURE} its curves"
+    figure += f", and {out / PICTURE.format(number=1, ending='svg')} and so on the maps" if reproduction.pictures else ""
     print(f"{out / 'table.html'}, .md, .csv and .tex have the table{figure}", file=sys.stderr)
 
 
@@ -115,8 +121,8 @@ def tables_of(reproduction: Reproduction) -> list[Any]:
 
 
 def write_tables(reproduction: Reproduction, folder: Path) -> None:
-    """Write the tables of ``reproduction`` into ``folder`` as HTML, Markdown, LaTeX and CSV, and the curves, if any, as SVG; ``table.csv``
-    has the measured figures, ``printed.csv`` those of the paper.
+    """Write the tables of ``reproduction`` into ``folder`` as HTML, Markdown, LaTeX and CSV, the curves, if any, as SVG, and the figures of
+    maps, if any, as SVG and PDF; ``table.csv`` has the measured figures, ``printed.csv`` those of the paper.
     """
     from explainers.evaluation.tables.writing import to_csv, to_html, to_latex, to_markdown
 
@@ -127,6 +133,10 @@ def write_tables(reproduction: Reproduction, folder: Path) -> None:
     if drawing is not None:
         (folder / FIGURE).write_text(drawing, "utf-8")
         texts.insert(1, f"![{reproduction.protocol.heading}]({FIGURE})\n")
+    for number, picture in enumerate(reproduction.pictures, 1):
+        for ending in ("svg", "pdf"):
+            picture.savefig(folder / PICTURE.format(number=number, ending=ending))
+        texts.append(f"![Maps of input {number}]({PICTURE.format(number=number, ending='svg')})\n")
     (folder / "table.md").write_text("\n".join(texts), "utf-8")
     (folder / "table.tex").write_text("\n".join(map(to_latex, tables)), "utf-8")
     for name, table in zip(("table.csv", "printed.csv"), tables, strict=False):
@@ -134,9 +144,17 @@ def write_tables(reproduction: Reproduction, folder: Path) -> None:
 
 
 def listing() -> str:
-    """Format the protocols of papers as a text table: name, source, title and data sets of each."""
-    from explainers.evaluation.protocols.protocol import find_protocol, protocol_names
+    """Format the tables and figures of the papers as two text tables: those that a command measures, with what they need and how long they
+    took here, and those that are missing, with the reason.
+    """
+    from explainers.evaluation.protocols.protocol import MINUTES_OF, find_protocol, missing_parts, protocol_names
 
     protocols = [find_protocol(name) for name in protocol_names()]
-    rows = [(each.name, each.source, each.title, ", ".join(each.datasets)) for each in protocols]
-    return text_table(("name", "of", "what", "data sets"), rows)
+    rows = [(each.source, each.name, each.title, each.needs, each.duration or "not measured") for each in protocols]
+    measured = text_table(("table or figure", "name", "what", "needs", "took"), rows)
+    took = f"took: {MINUTES_OF}. Without --data, data and models that ship stand in for those that are needed."
+    missing = text_table(
+        ("missing", "what", "why, and what to do instead"),
+        [(each.source, each.title, f"{each.reason} {each.instead}".strip()) for each in missing_parts()],
+    )
+    return f"{measured}\n\n{took}\n\n{missing}"

@@ -10,7 +10,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from vitrine_server.commands import CommandError, Commands, Listed, count_of
+from vitrine_server.commands import CommandError, Commands, Listed, count_of, in_flags
 from vitrine_server.commands.files import RESULT, check_out_folder, files_of_former_run, read_text_file, remove_files
 from vitrine_server.commands.model import add_model, default_model, open_model
 from vitrine_server.commands.progress import MapsBar
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from explainers.models.inputs.types import Input
     from explainers.models.model import Model
 
+_FLAGS_OF_NOTES = ("at", "chat", "reference")  # options of the command that notes speak of
 STRONGEST_WORDS = 5  # words a method that are named in the table
 
 
@@ -392,7 +393,7 @@ def table(result: Explanation) -> str:
         if sentence := agreement_sentence(result, label):
             parts.append(sentence)
     if result.notes:
-        parts += ["", *(f"note: {note}" for note in result.notes)]
+        parts += ["", *(f"note: {in_flags(note, _FLAGS_OF_NOTES)}" for note in result.notes)]
     return "\n".join(parts)
 
 

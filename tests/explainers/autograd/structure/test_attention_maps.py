@@ -84,6 +84,62 @@ def changed(name: str) -> Form:
     return Form(form, twin)
 
 
+def sharpened(weights: Tensor) -> Tensor:
+    return weights**2 / (weights**2).sum(-1, keepdim=True)
+
+
+#: Weights that meet values in two products: what is made of a softmax for the second, whose results are added.
+SECOND_OF_TWO: dict[str, Any] = {
+    "and again, by half": lambda a: 0.5 * a,
+    "and its transpose": lambda a: 0.5 * a.mT,
+    "less the tokens moved by one": lambda a: -0.5 * a.roll(1, -1),
+    "and itself sharpened": sharpened,
+    "and heads exchanged": lambda a: 0.5 * a.flip(1),
+}
+
+
+def in_two_products(name: str) -> Form:
+    second = SECOND_OF_TWO[name]
+
+    def form(module: Attention, q: Tensor, k: Tensor, v: Tensor, x: Tensor) -> Tensor:
+        weights = softmax_of(q, k)
+        out: Tensor = weights @ v + second(weights) @ v
+        return out
+
+    def twin(module: Attention, q: Tensor, k: Tensor, v: Tensor, x: Tensor, kept: Kept) -> Tensor:
+        weights = softmax_of(q, k)
+        return keep(kept, weights + second(weights)) @ v
+
+    return Form(form, twin)
+
+
+def half_of_a_result_again(module: Attention, q: Tensor, k: Tensor, v: Tensor, x: Tensor) -> Tensor:
+    weights = softmax_of(q, k)
+    return weights @ v + 0.5 * (weights @ v)
+
+
+def half_of_a_result_again_twin(module: Attention, q: Tensor, k: Tensor, v: Tensor, x: Tensor, kept: Kept) -> Tensor:
+    return keep(kept, 1.5 * softmax_of(q, k)) @ v
+
+
+FIRST_TOKENS = (torch.arange(TOKENS) < 5).double()
+
+
+def moved_for_the_last_tokens(module: Attention, q: Tensor, k: Tensor, v: Tensor, x: Tensor) -> Tensor:
+    weights = softmax_of(q, k)
+    return weights @ (v * FIRST_TOKENS[:, None]) + weights.roll(1, -2) @ (v * (1 - FIRST_TOKENS)[:, None])
+
+
+def moved_for_the_last_tokens_twin(module: Attention, q: Tensor, k: Tensor, v: Tensor, x: Tensor, kept: Kept) -> Tensor:
+    weights = softmax_of(q, k)
+    return keep(kept, FIRST_TOKENS * weights + (1 - FIRST_TOKENS) * weights.roll(1, -2)) @ v
+
+
+def copied_for_half_of_the_channels(module: Attention, q: Tensor, k: Tensor, v: Tensor, x: Tensor) -> Tensor:
+    weights, half = softmax_of(q, k), v.shape[-1] // 2
+    return torch.cat([weights @ v[..., :half], (2 * weights / 2) @ v[..., half:]], -1)
+
+
 def one_query_head(module: Attention, q: Tensor, k: Tensor, v: Tensor, x: Tensor) -> Tensor:
     return softmax_of(q[:, :1], k[:, :1]) @ v
 
@@ -175,6 +231,10 @@ def one_beside_the_sum_twin(module: Attention, q: Tensor, k: Tensor, v: Tensor, 
 
 FORMS: dict[str, Form] = {
     **{name: changed(name) for name in CHANGES},
+    **{name: in_two_products(name) for name in SECOND_OF_TWO},
+    "and half of what it gives": Form(half_of_a_result_again, half_of_a_result_again_twin),
+    "moved for the last tokens": Form(moved_for_the_last_tokens, moved_for_the_last_tokens_twin),
+    "copied for half of the channels": Form(copied_for_half_of_the_channels),
     "one head of queries": Form(one_query_head, one_query_head_twin),
     "one head of values": Form(one_value_head, one_value_head_twin),
     "difference of weights that heads share": Form(first_shared_difference, first_shared_difference_twin),

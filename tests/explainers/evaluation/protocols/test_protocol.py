@@ -2,19 +2,30 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 
 from explainers import ExplainerError
 from explainers.datasets import DATASETS
 from explainers.evaluation.plan import CHOICES
-from explainers.evaluation.protocols.protocol import find_protocol, protocol_names
+from explainers.evaluation.protocols.protocol import find_protocol, missing_parts, protocol_names
 from explainers.methods import parse
 from explainers.metrics import METRICS
 from explainers.models.catalogue import embedded_names
 from explainers.models.resizing import RESIZES
 
 NAMES = {
-    *("chefer-table1", "chefer-table2", "chefer-table3", "chefer-figure4", "libragrad-mif", "libragrad-ap", "libragrad-completeness"),
+    *(
+        "chefer-table1",
+        "chefer-table2",
+        "chefer-table3",
+        "chefer-figure3",
+        "chefer-figure4",
+        "libragrad-mif",
+        "libragrad-ap",
+        "libragrad-completeness",
+    ),
     *("libragrad-ablation", "libragrad-sizes", "libragrad-ig", "libragrad-prompts", "libragrad-zebra-elephant"),
     *("ali-sst2", "ali-imdb", "ali-conservation", "ali-names"),
 }
@@ -52,6 +63,26 @@ def test_a_protocol_names_what_there_is(name: str) -> None:
     if protocol.published is not None:
         assert set(protocol.published.rows) <= {row.title for row in protocol.rows}
         assert {len(texts) for texts in protocol.published.rows.values()} == {len(protocol.published.heads)}
+
+
+def test_what_no_protocol_measures_says_why() -> None:
+    parts = missing_parts()
+    assert {part.paper.short for part in parts} == {"Ali et al., 2022", "Mehri et al., 2025"}
+    assert len({part.source for part in parts}) == len(parts)
+    assert not {part.source for part in parts} & {find_protocol(name).source for name in NAMES}
+    for part in parts:
+        assert part.reason.endswith(".")
+        assert not part.instead or part.instead.endswith(".")
+        assert set(re.findall(r"vitrine reproduce ([\w-]+)", part.instead)) <= NAMES
+        assert set(re.findall(r"--dataset ([\w-]+)", part.instead)) <= DATASETS.keys()
+        assert {name for names in re.findall(r"--metrics ([\w,]+)", part.instead) for name in names.split(",")} <= METRICS.keys()
+
+
+def test_a_protocol_says_what_it_needs_and_how_long_it_took() -> None:
+    assert find_protocol("chefer-table1").needs == "imagenet; ViT-B/16"
+    assert find_protocol("ali-sst2").needs == "sst-2; BERT, 3 blocks (your own)"
+    assert find_protocol("chefer-table1").duration == "12 min"
+    assert find_protocol("libragrad-sizes").duration == ""  # not measured
 
 
 def test_an_unknown_protocol_names_near_misses() -> None:

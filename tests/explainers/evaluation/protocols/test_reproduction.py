@@ -34,8 +34,9 @@ def wrapped(labels: tuple[str, ...]) -> explainers.Model:
 @pytest.mark.parametrize("name", protocol_names())
 def test_each_protocol_runs_on_what_ships(name: str, tmp_path: Path) -> None:
     protocol = find_protocol(name)
-    reproduction = reproduce(protocol, tmp_path, open_model=loaded, limit=1)
+    reproduction = reproduce(protocol, tmp_path, open_model=loaded, limit=1, pictures=min(1, protocol.pictures))
     table = reproduction.table
+    assert len(reproduction.pictures) == min(1, protocol.pictures)
     assert table.notes[0].startswith("Stands in for the paper's models and data: ")
     assert all(cell.value is not None or cell.note for row in table.rows for cell in row.cells)
     if protocol.kind == "runs":
@@ -207,3 +208,21 @@ def test_printed_figures_keep_their_digits() -> None:
     assert [cell.printed for cell in table.rows[0].cells] == ["53.10", "", "20.05", ""]
     assert table.rows[0].cells[1].value is None
     assert published_table(find_protocol("chefer-table3")) is None
+
+
+def test_pictures_are_a_row_for_each_class_and_a_column_for_each_method(tmp_path: Path) -> None:
+    protocol = find_protocol("chefer-figure3")
+    reproduction = reproduce(protocol, tmp_path, open_model=loaded, limit=1, pictures=2)
+    assert len(reproduction.pictures) == 2
+    for figure in reproduction.pictures:
+        titles = [axes.get_title().split("\n") for axes in figure.axes]
+        assert len(titles) == 2 * len(protocol.rows)
+        of_classes = [titles[: len(protocol.rows)], titles[len(protocol.rows) :]]
+        assert [title[0] for title in of_classes[0]] == [title[0] for title in of_classes[1]]
+        targets = [{title[1] for title in of_class} for of_class in of_classes]
+        assert [len(names) for names in targets] == [1, 1]
+        assert targets[0] != targets[1]
+    with pytest.raises(ExplainerError, match="chefer-table1 is no figure of maps"):
+        reproduce(find_protocol("chefer-table1"), tmp_path, open_model=loaded, limit=1, pictures=1)
+    with pytest.raises(ExplainerError, match="pass 0 or more pictures"):
+        reproduce(protocol, tmp_path, open_model=loaded, limit=1, pictures=-1)

@@ -33,6 +33,15 @@ def test_a_figure_is_drawn_too(tmp_path: Path, capsys: pytest.CaptureFixture[str
     assert "](figure.svg)" in (tmp_path / "table.md").read_text("utf-8")
 
 
+def test_maps_are_drawn_where_the_paper_shows_maps(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["reproduce", "chefer-figure3", "--limit", "1", "--pictures", "1", "--device", "cpu", "--out", str(tmp_path)]) == 0
+    assert "pictures-1.svg and so on the maps" in capsys.readouterr().err
+    assert (tmp_path / "pictures-1.svg").read_text("utf-8").count("<image ") == 12  # six methods, two classes
+    assert (tmp_path / "pictures-1.pdf").read_bytes().startswith(b"%PDF")
+    assert not (tmp_path / "pictures-2.svg").exists()
+    assert "](pictures-1.svg)" in (tmp_path / "table.md").read_text("utf-8")
+
+
 def test_texts_without_names_are_an_error(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Not an empty table and 0."""
     (tmp_path / "SST-2").mkdir()
@@ -63,7 +72,13 @@ def test_options_of_a_protocol_can_be_replaced(tmp_path: Path, capsys: pytest.Ca
 
 def test_the_list_and_what_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["reproduce", "--list"]) == 0
-    assert "libragrad-zebra-elephant" in capsys.readouterr().out
+    listed = capsys.readouterr().out
+    assert "libragrad-zebra-elephant" in listed
+    line = next(line for line in listed.splitlines() if "chefer-table1" in line)
+    assert "Table 1" in line
+    assert "  imagenet; ViT-B/16  " in line
+    assert line.endswith("12 min")
+    assert "Mehri et al., 2025 (CVPR 2025), Table 3" in listed.partition("\nmissing ")[2]
     assert main(["reproduce"]) == 2
     assert "say which table (or --list)" in capsys.readouterr().err
     assert main(["reproduce", "chefer-tabel1"]) == 2
