@@ -109,7 +109,7 @@ def about(found: Claim, of: Attribution, draws: Draws, truth: np.ndarray[Any, np
         "size": size,
         "fall": found.fall,
         "true": share,
-        "asked": found.asked,
+        "asked": found.answers,
         "why": found.sentence if not found.holds else "",
     }
 

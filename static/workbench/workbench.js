@@ -107,6 +107,9 @@ export class Workbench {
     this.headline = new Headline(this);
     byId("export").append(...figureMenu(this), ...this.headline.naming);
     blockStaleClasses();
+    byId("plates").addEventListener("claim", (/** @type {CustomEvent} */ { detail }) =>
+      import("../tools/mapclaim.js").then(({ showClaim }) => showClaim(detail)),
+    );
     byId("plates").addEventListener("options", (/** @type {CustomEvent} */ event) =>
       this.chooser.configure(event.detail),
     );
