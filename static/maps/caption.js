@@ -394,7 +394,7 @@ export class PlateActions {
       "button",
       {
         type: "button",
-        class: "options",
+        class: "options ask",
         title: "By how much does the answer fall without what this map puts first?",
         "aria-label": `${variant.title}: claim`,
         on: { click: () => this.#askClaim() },

@@ -107,8 +107,8 @@ export class Workbench {
     this.headline = new Headline(this);
     byId("export").append(...figureMenu(this), ...this.headline.naming);
     blockStaleClasses();
-    byId("plates").addEventListener("claim", (/** @type {CustomEvent} */ { detail }) =>
-      import("../tools/mapclaim.js").then(({ showClaim }) => showClaim(detail)),
+    document.addEventListener("claim", (event) =>
+      import("../tools/mapclaim.js").then(({ showClaim }) => showClaim(/** @type {CustomEvent} */ (event).detail)),
     );
     byId("plates").addEventListener("options", (/** @type {CustomEvent} */ event) =>
       this.chooser.configure(event.detail),
