@@ -22,12 +22,13 @@ import torch
 from scipy.stats import beta
 
 import explainers
-from explainers.analysis.claims.claim import Claim, draws_of_result, fall_bounds, find_claim, map_order, ranked_map
+from explainers.analysis.claims.claim import Claim, RankedMap, draws_of_result, fall_bounds, find_claim, map_order, ranked_map
 from explainers.analysis.claims.draws import Draws
 from explainers.datasets import open_dataset
 from explainers.evaluation.controls import CONTROLS, control_map, known_input
 from explainers.evaluation.marked_parts import explained_mask
 from explainers.models.inputs.types import ImageInput
+from explainers.models.removal.fillings import Filling, InputFillings
 from explainers.records.result import Attribution
 
 WORLDS = Path(__file__).parents[1] / "explainers" / "embedded" / "worlds"
@@ -47,6 +48,7 @@ METHODS = (
 BLIND = ("truth_inverted", "edges", "word_length", "centre")
 #: Which methods and controls are asked, by what the command line calls them.
 MAPS = {"all": (METHODS, ("truth", *BLIND)), "truth": (("random",), ("truth", *BLIND)), "blind": (("random",), BLIND)}
+_PATCHES = 64  # of an additive input
 FRESH_DRAWS = 500  # from which the true mean fall is estimated
 _FRESH_SEED = 1  # the claims' draws have seed 0
 
@@ -99,6 +101,50 @@ def measure(world: World, indices: Iterable[int], file: Path, methods: Sequence[
             rows.write(json.dumps(row) + "\n")
 
 
+def measure_additive(indices: Iterable[int], file: Path) -> None:
+    """Search the claims of made-up inputs whose answer is a sum: 4 to 12 of 64 patches add to it, and under a drawn filling a coin takes
+    all or half of what was replaced. So the mean fall is known exactly. Maps: the truth, its inverse and random numbers.
+    """
+    for index in indices:
+        start, rng = time.perf_counter(), np.random.default_rng([2, index])
+        count = int(rng.integers(4, 13))
+        weights = np.zeros(_PATCHES)
+        weights[rng.permutation(_PATCHES)[:count]] = 0.85 * rng.dirichlet(np.ones(count))
+        draws = additive_draws(torch.from_numpy(weights), index)
+        shown = ImageInput(width=64, height=64, crop=(0, 0, 64, 64), seen=(64, 64))
+        scores = {"truth": weights, "truth_inverted": -weights, "random": rng.random(_PATCHES)}
+        row: dict[str, Any] = {"world": "additive", "index": index, "parts": _PATCHES, "answer": draws.whole, "maps": {}, "bounds": []}
+        for name, values in scores.items():
+            each = find_claim(draws, RankedMap(name, "sum", torch.from_numpy(values), is_signed=True), shown, looked_at=len(METHODS) - 1)
+            chosen = [place for (place,) in each.hidden]
+            true = float(np.mean(weights[chosen] > 0)) if chosen else None
+            row["maps"][name] = {"holds": each.holds, "size": len(chosen), "fall": each.fall, "true": true}
+            if name == "truth" and each.holds:
+                tried = next(tried for tried in each.tried if tried.holds and tried.size == len(chosen))
+                low, high = fall_bounds(draws.set_falls(chosen, tried.draws)[:, 1], draws.whole, 0.025)
+                mean = 0.75 * float(weights[chosen].sum())
+                row["bounds"].append({"method": name, "low": low, "high": high, "stated": tried.falls[1].low, "mean": mean})
+        row["seconds"] = time.perf_counter() - start
+        with file.open("a", encoding="utf-8") as rows:
+            rows.write(json.dumps(row) + "\n")
+
+
+def additive_draws(weights: torch.Tensor, seed: int) -> Draws:
+    """Return the draws of an answer of 0.9 that falls by the ``weights`` (patches,) of what is replaced; by half of them under the drawn
+    filling if a coin says so.
+    """
+
+    def fixed(replaced: torch.Tensor, numbers: Sequence[int]) -> torch.Tensor:
+        return (0.9 - replaced.double() @ weights)[:, None]
+
+    def drawn(replaced: torch.Tensor, numbers: Sequence[int]) -> torch.Tensor:
+        kept = torch.tensor([0.5 * int(np.random.default_rng(number).integers(2)) for number in numbers], dtype=torch.float64)
+        return (0.9 - (1 - kept) * (replaced.double() @ weights))[:, None]
+
+    fillings = (Filling("fixed", "nothing", False, fixed), Filling("coin", "half of it or nothing", True, drawn))
+    return Draws(InputFillings(_PATCHES, fillings), [(i,) for i in range(_PATCHES)], lambda logits: logits[:, 0], seed)
+
+
 def about(found: Claim, of: Attribution, draws: Draws, truth: np.ndarray[Any, np.dtype[np.bool_]]) -> dict[str, Any]:
     """Return what the tables say of one claim."""
     size = len(found.hidden)
@@ -109,7 +155,7 @@ def about(found: Claim, of: Attribution, draws: Draws, truth: np.ndarray[Any, np
         "size": size,
         "fall": found.fall,
         "true": share,
-        "asked": found.asked,
+        "asked": found.answers,
         "why": found.sentence if not found.holds else "",
     }
 
@@ -175,7 +221,7 @@ def clopper_pearson(count: int, total: int, error: float = 0.05) -> tuple[float,
 def main() -> None:
     """Measure the worlds that are named, or print the tables of rows."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--world", choices=[world.dataset for world in WORLD_LIST])
+    parser.add_argument("--world", choices=["additive", *(world.dataset for world in WORLD_LIST)])
     parser.add_argument("--out", type=Path, help="file of rows; what it holds is not measured again")
     parser.add_argument("--first", type=int, default=0)
     parser.add_argument("--limit", type=int, default=100)
@@ -186,6 +232,8 @@ def main() -> None:
         print(tables([json.loads(line) for file in args.tables for line in file.read_text("utf-8").splitlines()]))
         return
     torch.set_num_threads(1)
+    if args.world in (None, "additive"):
+        measure_additive(range(args.first, args.first + args.limit), args.out)
     for world in WORLD_LIST:
         if args.world in (None, world.dataset):
             methods, controls = MAPS[args.maps]

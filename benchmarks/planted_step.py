@@ -120,16 +120,16 @@ def measure(data: Path, seed: int, out: Path) -> list[dict[str, object]]:
         for index, (picture, row) in enumerate(zip(told, held_out, strict=True)):
             (out / "rows" / classes[row.label]).mkdir(parents=True, exist_ok=True)
             picture.save(out / "rows" / classes[row.label] / f"{index:03}.png")
-    old = out / f"planted-{OLD_STEP:04}"
+    old, rows = out / f"planted-{OLD_STEP:04}", out / "rows"
     before = {"told": rights(old, told, labels), "random": rights(old, random, labels)}
     records: list[dict[str, object]] = []
     for step in STEPS:
-        reference = str(out / f"reference-{step:04}")
+        reference = explainers.collect(str(out / f"reference-{step:04}"), rows, out / f"maps-{step}", [METHOD], removal=False)
         for run in ("planted", "control"):
-            new = out / f"{run}-{step:04}"
-            mirror = explainers.diff(str(old), str(new), str(out / "rows"), out / f"diff-{run}-{step}-mirror", [METHOD])
+            new, compared = out / f"{run}-{step:04}", out / f"diff-{run}-{step}"
+            mirror = explainers.diff(str(old), str(new), rows, compared / "mirror", [METHOD])
             referred = explainers.diff(
-                str(old), str(new), str(out / "rows"), out / f"diff-{run}-{step}-reference", [METHOD], reference=reference
+                compared / "mirror" / "old", compared / "mirror" / "new", None, compared / "reference", reference=reference
             )
             assert mirror is not None
             assert referred is not None

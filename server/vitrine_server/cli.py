@@ -1,5 +1,5 @@
-"""The command line: ``vitrine serve``, ``backup``, ``restore``, ``recover``, ``open``, ``explain``, ``deletion-test``, ``depth``,
-``probe``, ``regions``, ``interaction``, ``alike``, ``heads``, ``head-words``, ``registers``, ``answer-table``, ``token-maps``,
+"""The command line: ``vitrine serve``, ``backup``, ``restore``, ``recover``, ``open``, ``explain``, ``deletion-test``, ``claim``,
+``depth``, ``probe``, ``regions``, ``interaction``, ``alike``, ``heads``, ``head-words``, ``registers``, ``answer-table``, ``token-maps``,
 ``prior-or-pixels``, ``models``, ``methods``, ``evaluate``, ``reproduce``, ``tables``, ``metrics-on-truth``, ``summarise``,
 ``collect``, ``diff``, ``slices``.
 
@@ -21,6 +21,7 @@ from vitrine_server.commands.measuring import evaluate, metrics_on_truth, reprod
 from vitrine_server.commands.models import depth, listing, open, registers  # noqa: A004  (a command is called as its module)
 from vitrine_server.commands.one_input import (
     answer_table,
+    claim,
     deletion_test,
     explain,
     heads,
@@ -49,6 +50,7 @@ def build_parser() -> argparse.ArgumentParser:
         open,
         explain,
         deletion_test,
+        claim,
         depth,
         probe,
         regions,

@@ -3,8 +3,21 @@
 
 import { el } from "../core/dom.js";
 
-const TERMS =
-  /\b(found|cosine|best patches|among these|share|logit difference|logit|Libra|AttnLRP|random baseline|rank correlation|r(?=\u00a0=))\b/;
+const WORDS = [
+  "found",
+  "cosine",
+  "best patches",
+  "among these",
+  "share",
+  "logit difference",
+  "logit",
+  "Libra",
+  "AttnLRP",
+  "random baseline",
+  "rank correlation",
+  "r(?=\u00a0=)",
+];
+const TERMS = new RegExp(`\\b(${WORDS.join("|")})\\b`);
 const CLOSING = /^[.,:;)]/; // it stays on the line of the word before it
 const OPENING = /\($/; // and this on that of the word after it
 const MARGIN = 8; // pixels between a note and the edge of the window

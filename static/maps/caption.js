@@ -394,10 +394,10 @@ export class PlateActions {
       "button",
       {
         type: "button",
-        class: "options",
+        class: "options ask",
         title: "By how much does the answer fall without what this map puts first?",
         "aria-label": `${variant.title}: claim`,
-        on: { click: () => this.#showClaim() },
+        on: { click: () => this.#askClaim() },
       },
       "claim",
     );
@@ -417,13 +417,13 @@ export class PlateActions {
     this.claim.replaceChildren();
   }
 
-  async #showClaim() {
+  #askClaim() {
     const map = this.mapOf();
     if (!map || !this.#id) return;
     this.#over.abort();
     const { signal } = (this.#over = new AbortController());
     this.claim.hidden = false;
-    const { showClaim } = await import("../tools/mapclaim.js");
-    if (!signal.aborted) await showClaim(this.claim, this.#id, map, signal);
+    const detail = { place: this.claim, id: this.#id, map, signal };
+    this.node.dispatchEvent(new CustomEvent("claim", { bubbles: true, detail })); // the page asks
   }
 }

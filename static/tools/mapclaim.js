@@ -24,12 +24,9 @@ function partsOf(input) {
 
 /**
  * Ask for the claim of a map of explanation `id`, and show it in `place`, until `signal` says that another map is there.
- * @param {HTMLElement} place
- * @param {string} id
- * @param {ScoreMap} map
- * @param {AbortSignal} signal
+ * @param {{place: HTMLElement, id: string, map: ScoreMap, signal: AbortSignal}} wanted
  */
-export async function showClaim(place, id, map, signal) {
+export async function showClaim({ place, id, map, signal }) {
   const asking = new Waiting("at least");
   const problem = el("div");
   const sheet = addStyleSheet("tools/inputwithout.css");
@@ -47,7 +44,7 @@ export async function showClaim(place, id, map, signal) {
     place.replaceChildren(
       el("p", { class: "says", role: "status" }, ...unbroken(says)),
       found.holds ? shown : "",
-      el("p", {}, ...unbroken(more)),
+      el("p", {}, ...unbroken([more, ...found.notes].join(" "))),
       whole ? el("details", {}, el("summary", {}, "The whole claim"), el("p", {}, whole)) : "",
     );
     place.dataset.parts = String(found.hidden.length);

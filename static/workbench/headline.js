@@ -164,8 +164,8 @@ export class Headline {
   }
 
   /**
-   * Leave the last sentences on the maps to the hover, then which prompt fits best to the prompts, where they would push
-   * the maps down.
+   * Leave the last sentences on the maps to the hover, then which prompt fits best to the prompts, where they would
+   * push the maps down.
    */
   #fit() {
     if (this.workbench.kind !== "clip") return;

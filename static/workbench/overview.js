@@ -226,7 +226,7 @@ const VERDICTS = { not_in_picture: "not found", perhaps_in_picture: "perhaps" };
 const JUDGED_BY = { patch_cosine: "best patches", cosine: "cosine" };
 
 /**
- * The line of the calibration by which a prompt was judged; undefined where it was not judged by a score of the picture.
+ * The line of the calibration by which a prompt was judged; undefined where that was by no score of the picture.
  * @param {Abstention} judgement
  * @param {Known} known
  */

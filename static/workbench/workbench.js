@@ -107,6 +107,9 @@ export class Workbench {
     this.headline = new Headline(this);
     byId("export").append(...figureMenu(this), ...this.headline.naming);
     blockStaleClasses();
+    document.addEventListener("claim", (event) =>
+      import("../tools/mapclaim.js").then(({ showClaim }) => showClaim(/** @type {CustomEvent} */ (event).detail)),
+    );
     byId("plates").addEventListener("options", (/** @type {CustomEvent} */ event) =>
       this.chooser.configure(event.detail),
     );

@@ -28,6 +28,7 @@ from torch import Tensor
 
 from explainers.analysis.claims.betting import draws_needed, lower_bound, upper_bound
 from explainers.analysis.claims.draws import Draws
+from explainers.analysis.claims.rivals import rival_of
 from explainers.analysis.counterfactual import content_indices, parts_of
 from explainers.analysis.target_output import TargetOutput, target_output
 from explainers.errors import ExplainerError
@@ -89,6 +90,7 @@ class Claim(Record, name="MapClaim"):
     """A sentence about the parts that a map puts first, or why there is none. ``print`` shows it.
 
     hidden  the parts of the claim in the order of the map, each with its tokens as indices of the scores of a map
+    notes   what a person should know, such as that edges alone earn a claim too
     """
 
     method: Annotated[str, describe("The spec of the map.")]
@@ -102,7 +104,7 @@ class Claim(Record, name="MapClaim"):
     error: Annotated[float, describe("The largest probability that the claim is wrong.")]
     looked_at: Annotated[int, describe("The number of maps for which the error is corrected.")]
     tried: Annotated[tuple[TriedSize, ...], describe("The sizes that were tried, in order.")]
-    asked: Annotated[int, describe("How many answers of the model it took.")]
+    answers: Annotated[int, describe("How many answers of the model it took.", key="asked")]
     notes: Annotated[tuple[str, ...], HIDDEN] = ()
 
     def __str__(self) -> str:
@@ -144,16 +146,15 @@ def claim(
     Raises ExplainerError for another model than the explained one, for a method without a map, for an answer that has no range (a
     regression, a single prompt), and for an input whose parts cannot be replaced (prompts, clips, texts in windows).
     """
-    if not 0 < error < 0.5 or not 0 < least < 1:
-        raise ExplainerError(f"error={error:g} and least={least:g}: send an error between 0 and 0.5, and a fall between 0 and 1.")
+    check_errors(error, least)
     model = model_of(model)
     label = result.targets[0].label if target is None else target
     infos = [info for info in result.targets if info.label == label]
     if not infos:
         raise ExplainerError(f"{label!r} was not explained; explained were {', '.join(info.label for info in result.targets)}")
     spec = result.spec_of(method)
-    found = [attribution for attribution in result.maps if attribution.method == spec and attribution.target == label]
-    if not found:
+    maps = [attribution for attribution in result.maps if attribution.method == spec and attribution.target == label]
+    if not maps:
         raise ExplainerError(f"There is no map {spec!r} of {label!r}; there are {', '.join(result.methods) or 'none'}")
     check = checker(cancelled)
 
@@ -168,7 +169,13 @@ def claim(
         raise ExplainerError("A claim is about a picture, a molecule, or a text that the model reads whole.")
     draws = draws_of_result(model, result, label, seed=seed, before_pass=before_pass)
     count = len({other.method for other in result.maps if not is_control(other.method)}) if looked_at is None else looked_at
-    return find_claim(draws, ranked_map(found[0]), result.input, error=error, least=least, looked_at=max(1, count))
+    return find_claim(draws, ranked_map(maps[0]), result.input, error=error, least=least, looked_at=max(1, count))
+
+
+def check_errors(error: float, least: float) -> None:
+    """Raise ExplainerError unless ``error`` lies between 0 and 0.5, and ``least``, a fall, between 0 and 1."""
+    if not 0 < error < 0.5 or not 0 < least < 1:
+        raise ExplainerError(f"error={error:g} and least={least:g}: send an error between 0 and 0.5, and a fall between 0 and 1.")
 
 
 def draws_of_result(model: Model, result: Explanation, label: str, *, seed: int = 0, before_pass: BeforePass | None = None) -> Draws:
@@ -217,7 +224,9 @@ def draws_of(
     inputs = input_fillings(model, tensors, shown, grid)
     if all(filling.is_drawn for filling in inputs.fillings):
         raise ExplainerError("Every filling of this input is drawn at random, and a claim needs one that is not.")
-    return Draws(inputs, parts_of(inputs.tokens, shown), answer_from_0_to_1(output), seed, before_pass)
+    parts = parts_of(inputs.tokens, shown)
+    rival = rival_of(tensors, shown, grid, parts)
+    return Draws(inputs, parts, answer_from_0_to_1(output), seed, rival, before_pass)
 
 
 def answer_from_0_to_1(output: TargetOutput) -> Callable[[Tensor], Tensor]:
@@ -262,20 +271,27 @@ def find_claim(
     """Search the claim of a map ``of`` an input, ``shown``, by ``draws``, which several maps may share. See :func:`claim`."""
     order, whole = map_order(of, draws.parts), draws.whole
     noun = "patch" if isinstance(shown, ImageInput) else "atom" if isinstance(shown, MoleculeInput) else "word"
-    sizes, before = sizes_of(len(order), error), draws.asked
+    sizes, before = sizes_of(len(order), error), draws.answers
+
+    def attempt(chosen: Sequence[int]) -> TriedSize:
+        return _try(draws, chosen, error / (2 * looked_at * len(sizes)), error / len(sizes), least)
+
     tried: list[TriedSize] = []
     for size in sizes if whole >= least else ():
-        tried.append(_try(draws, order[:size], error / (2 * looked_at * len(sizes)), error / len(sizes), least))
+        tried.append(attempt(order[:size]))
         if tried[-1].holds:
             break
     best = tried[-1] if tried and tried[-1].holds else None
     failed = max((each.size for each in tried if not each.holds), default=0)
     while best is not None and best.size - (step := max(1, best.size // 4)) > failed:
-        smaller = _try(draws, order[: best.size - step], error / (2 * looked_at * len(sizes)), error / len(sizes), least)
+        smaller = attempt(order[: best.size - step])
         tried.append(smaller)
         if not smaller.holds:
             break
         best = smaller
+    notes: tuple[str, ...] = ()
+    if best is not None and draws.rival is not None and attempt(draws.rival.order[: best.size]).holds:
+        notes = (f"The {best.size} {draws.rival.words} earn a claim too: they are found without the model.",)
     indices = content_indices(shown, draws.inputs.tokens)
     return Claim(
         method=of.method,
@@ -291,7 +307,8 @@ def find_claim(
         error=error,
         looked_at=looked_at,
         tried=tuple(tried),
-        asked=draws.asked - before,
+        answers=draws.answers - before,
+        notes=notes,
     )
 
 

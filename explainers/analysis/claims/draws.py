@@ -10,6 +10,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from explainers.analysis.claims.rivals import Rival
 from explainers.models.removal.fillings import Filling, InputFillings, generator_of
 from explainers.models.removal.token_removal import BeforePass
 
@@ -29,15 +30,17 @@ class Draws:
     parts     the tokens of each of P parts, by their places among the N tokens that can be replaced
     answer    function from logits (K, C) to the explained answer (K,), from 0 to 1
     seed      of all random numbers
-    asked     number of answers so far
+    rival     an order that knows nothing of the model; None for an input without one
+    answers   number of answers so far
     """
 
     inputs: InputFillings
     parts: Sequence[tuple[int, ...]]
     answer: Callable[[Tensor], Tensor]
     seed: int = 0
+    rival: Rival | None = None
     before_pass: BeforePass | None = None
-    asked: int = 0
+    answers: int = 0
     _random: dict[int, Falls] = field(default_factory=dict, repr=False)
     _fixed: dict[tuple[frozenset[int], int], float] = field(default_factory=dict, repr=False)
     _chosen: dict[frozenset[int], Falls] = field(default_factory=dict, repr=False)
@@ -99,11 +102,11 @@ class Draws:
 
     def _answers(self, filling: Filling, replaced: Tensor, numbers: Sequence[int]) -> Falls:
         if self.before_pass is not None:
-            self.before_pass(self.asked, self.asked + len(replaced))
+            self.before_pass(self.answers, self.answers + len(replaced))
         tokens = torch.zeros(len(replaced), self.inputs.tokens, dtype=torch.bool)
         for part, places in enumerate(self.parts):
             tokens[:, list(places)] = replaced[:, part : part + 1]
-        self.asked += len(replaced)
+        self.answers += len(replaced)
         return np.asarray(self.answer(filling.logits(tokens, numbers)).double().numpy())
 
     def _number(self, draw: int) -> int:

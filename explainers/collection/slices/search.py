@@ -153,10 +153,11 @@ def _places(
 
 
 def _shared_places(rows: SearchedRows, unseen: Bools) -> Iterator[FoundSlice]:
-    """Yield a tested slice for the place of each answer that most of its right rows share in the searched half. In pictures with objects
-    none: there the right rows with their evidence off the object are searched.
+    """Yield a tested slice for the place of each answer that most of its right rows share in the searched half.
+
+    Masks do not matter here: a mark that lies on the object, such as a line across the picture, has its evidence there as well.
     """
-    if rows.grid is None or rows.kind != "right_at_border":
+    if rows.grid is None:
         return
     for answer in sorted(set(rows.answer.tolist())):
         has_it = rows.answer == answer

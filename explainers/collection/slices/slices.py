@@ -92,7 +92,7 @@ def slices(
         inputs=len(rows.index),
         left_out=len(finished) - len(rows.index),
         wrong=int((~rows.right).sum()),
-        doubtful=int((rows.right if rows.kind == "right_at_border" else rows.doubtful).sum()),  # there all are, for shared places
+        doubtful=int((rows.doubtful if rows.grid is None else rows.right).sum()),  # in pictures all are, for shared places
         tried=tried,
         without_effect=len(described) - len(sure),
         slices=sorted(sure, key=lambda each: -len(each.rows)),

@@ -153,7 +153,7 @@ def word_fillings(model: Model, tensors: Mapping[str, Tensor], content: Tensor) 
     Nothing is no filling where the model is asked about a place that would move, nor is a token that the tokenizer does not have.
     """
     ids, count = tensors["input_ids"], int(content.sum())
-    own = ids[0].cpu()[content]
+    pieces = ids[0].cpu()[content]
 
     def removed(replaced: Tensor, draws: Sequence[int]) -> Tensor:
         return removal.logits(~replaced)
@@ -161,13 +161,13 @@ def word_fillings(model: Model, tensors: Mapping[str, Tensor], content: Tensor) 
     def put(drawn: Callable[[Sequence[int]], Tensor]) -> _Ask:
         def logits(replaced: Tensor, draws: Sequence[int]) -> Tensor:
             filled = ids.repeat(len(replaced), 1)
-            filled[:, content.to(ids.device)] = torch.where(replaced, drawn(draws), own).to(ids)
+            filled[:, content.to(ids.device)] = torch.where(replaced, drawn(draws), pieces).to(ids)
             return answer(model, {**repeat_sample(model, tensors, len(replaced)), "input_ids": filled})
 
         return _in_batches(logits, len(content))
 
     def others(draws: Sequence[int]) -> Tensor:
-        return torch.stack([own[torch.randint(count, (count,), generator=generator_of(draw))] for draw in draws])
+        return torch.stack([pieces[torch.randint(count, (count,), generator=generator_of(draw))] for draw in draws])
 
     fillings = []
     if usual_way_of_words(model) == "removed":

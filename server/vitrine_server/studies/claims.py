@@ -58,9 +58,9 @@ def claim(subject: Subject, wanted: ClaimRequest) -> dict[str, Any]:
     draws: Draws = subject.model.cached(("claim", document["id"], output.label), make_draws)
     draws.before_pass = subject.before_pass
     with torch.no_grad():
-        found = claims.find_claim(draws, ranked, shown, looked_at=_count_methods(document))
-    subject.notes.extend(found.notes)
-    return found.to_json()
+        outcome = claims.find_claim(draws, ranked, shown, looked_at=_count_methods(document))
+    subject.notes.extend(outcome.notes)
+    return outcome.to_json()
 
 
 def _count_methods(document: Mapping[str, Any]) -> int:

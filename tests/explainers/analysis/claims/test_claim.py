@@ -14,6 +14,7 @@ import explainers
 from explainers import ExplainerError
 from explainers.analysis.claims.claim import SHARE, RankedMap, find_claim, map_order, sizes_of
 from explainers.analysis.claims.draws import Draws
+from explainers.analysis.claims.rivals import Rival
 from explainers.models.inputs.types import ImageInput
 from explainers.models.removal.fillings import Filling, InputFillings
 from tests.explainers.support.explained import clip_model, image_model, picture, text_model
@@ -66,7 +67,7 @@ def test_a_true_map_earns_the_smallest_set_that_holds_and_its_bound_lies_below_t
     assert f"Replacing these {size} patches by any of the two fillings (grey, coin) lowers the probability of zebra" in found.sentence
     assert "error at most 5%" in found.sentence
     assert all(not tried.holds for tried in found.tried if tried.size < size)
-    assert found.asked == draws.asked - 1  # the whole input is asked once for all maps
+    assert found.answers == draws.answers - 1  # the whole input is asked once for all maps
 
 
 def test_the_random_sets_that_are_as_good_are_counted_by_hand() -> None:
@@ -93,6 +94,16 @@ def test_bounds_hold_and_controls_earn_nothing() -> None:
         assert not find_claim(draws, replace(TRUE_MAP, scores=-TRUE_MAP.scores), SHOWN).holds
     assert wrong <= 3
     assert earned <= 3
+
+
+def test_an_order_that_knows_no_model_is_named_where_it_finds_as_much() -> None:
+    draws = toy()
+    draws.rival = Rival("patches with the strongest edges", tuple(range(PARTS)))
+    found = find_claim(draws, TRUE_MAP, SHOWN)
+    size = len(found.hidden)
+    assert found.notes == (f"The {size} patches with the strongest edges earn a claim too: they are found without the model.",)
+    draws.rival = Rival("patches with the strongest edges", tuple(reversed(range(PARTS))))
+    assert find_claim(draws, TRUE_MAP, SHOWN).notes == ()
 
 
 def test_why_there_is_no_claim_is_said() -> None:
