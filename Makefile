@@ -183,7 +183,7 @@ results: $(VENV)/installed-test
 
 # Worlds where it is known what answers come from, and what they say of metrics.
 TRUTH := truth-scenes truth-marks truth-votes truth-verbs
-TRUTH_BY_NAME := truth-votes-by-name truth-verbs-by-name
+TRUTH_BY_NAME := truth-marks-by-name truth-votes-by-name truth-verbs-by-name
 truth: $(VENV)/installed-test
 	$(foreach name,$(TRUTH),$(call measure,$(name),))
 	$(foreach name,$(TRUTH_BY_NAME),$(call measure,$(name),))
