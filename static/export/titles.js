@@ -20,7 +20,12 @@ export function titleOf(explanations) {
   const names = [...new Set(explanations.flatMap(({ targets }) => targets.map(targetInWords)))];
   const asked = new Set(
     explanations.map((explanation) =>
-      askingLine(explanation, explanation.targets[0].prompt !== undefined, models.length > 1 ? "them" : "it"),
+      askingLine(
+        explanation,
+        explanation.targets[0].prompt !== undefined,
+        models.length > 1 ? "them" : "it",
+        explanation.targets.some(({ abstention }) => Boolean(abstention)), // else a model that tells nothing may have answered
+      ),
     ),
   );
   const question = asked.size > 1 ? "What speaks for" : [...asked][0];

@@ -24,7 +24,7 @@ def test_a_title_says_the_model_the_question_and_the_class() -> None:
         "model: what made it say “cat”": [explained("/srv/models/model", "cat")],
         "photos-vit and scenes-vit: what made them say “cat”": [cat, explained("scenes-vit", "cat")],
         "photos-vit and scenes-vit: what speaks for “cat”": [cat, explained("scenes-vit", "cat", first="dog")],
-        "clip: where it found “a cat!”, “a cup”": [explained("clip", "a cat!", "a cup", prompt="asked")],
+        "clip: what speaks for “a cat!”, “a cup”": [explained("clip", "a cat!", "a cup", prompt="asked")],
         "clip: where it may have found “a cat!”": [{"model": "clip", "targets": [unsure]}],
         "clip: which words counted in “a cat!”": [{"model": "clip", "targets": [unsure], "prompts": []}],
         "reviews: what speaks for “good rather than bad”": [explained("reviews", "good − bad", of="good", against="bad")],
