@@ -24,7 +24,8 @@ export function titleOf(explanations) {
         explanation,
         explanation.targets[0].prompt !== undefined,
         models.length > 1 ? "them" : "it",
-        explanation.targets.some(({ abstention }) => Boolean(abstention)), // else a model that tells nothing may have answered
+        // else a model that tells nothing may have answered
+        explanation.targets.some(({ abstention }) => Boolean(abstention)),
       ),
     ),
   );

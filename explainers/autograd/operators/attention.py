@@ -54,8 +54,8 @@ class MatMul(Operator):
         is_ordinary = rule.choice("attention").is_ordinary and rule.choice("product").is_ordinary
         shared = _share(ctx, signals[0], "attention" if is_ordinary or ctx.rec.is_of_attention(ctx.position) else "product")
         if wanted := ctx.rec.operand_signals:
-            own = {(ctx.position, side): signal for side, signal in enumerate(shared[:2])}
-            wanted.update((reader, signal) for reader, signal in own.items() if reader in wanted)
+            direct = {(ctx.position, side): signal for side, signal in enumerate(shared[:2])}
+            wanted.update((reader, signal) for reader, signal in direct.items() if reader in wanted)
         return shared
 
     @staticmethod
