@@ -33,7 +33,7 @@ import torch
 from scipy.stats import binomtest
 
 import explainers
-from benchmarks.planted_sets import GRIDS, PLANS, Base, PlantedSet, make, text_source
+from benchmarks.planted_sets import GRIDS, MIN_UPTAKE, PLANS, Base, PlantedSet, make, text_source
 
 METHOD = "fullgrad_plus:libra"
 MIN_PATCHES_ON_MARK = 0.5
@@ -120,12 +120,13 @@ def share_of(verdicts: Sequence[Verdict], holds: Callable[[Verdict], bool]) -> s
 
 def table(verdicts: Sequence[Verdict]) -> str:
     """Return the results as Markdown: a row for each kind of mark, and for what was put into inputs of all classes."""
-    kinds: defaultdict[tuple[bool, str], list[Verdict]] = defaultdict(list)
+    groups: defaultdict[tuple[bool, str], list[Verdict]] = defaultdict(list)
     for verdict in verdicts:
         is_text = verdict.base in ("sentences", "ratings")
-        kinds[verdict.is_planted, ("texts: " if is_text else "pictures: ") + verdict.kind].append(verdict)
-        for group in ("all texts" if is_text else "all pictures", "all"):
-            kinds[verdict.is_planted, group].append(verdict)
+        groups[verdict.is_planted, ("texts: " if is_text else "pictures: ") + verdict.kind].append(verdict)
+        for group in ("texts: all" if is_text else "pictures: all", "together"):
+            groups[verdict.is_planted, group].append(verdict)
+    kinds = dict(sorted(groups.items(), key=lambda item: (item[0][1] == "together", item[0][1].split(": ")[0], "all" in item[0][1])))
     lines = ["| planted in one class | found | found first | with other slices |", "| --- | --- | --- | --- |"]
     for (is_planted, kind), those in kinds.items():
         if is_planted:
@@ -137,7 +138,7 @@ def table(verdicts: Sequence[Verdict]) -> str:
             lines.append(
                 f"| {kind} | {share_of(those, lambda one: bool(one.slices))} | {share_of(those, lambda one: not all(one.is_told))} |"
             )
-    untaken = [one.number for one in verdicts if one.uptake is not None and one.uptake < 0.3]
+    untaken = [one.number for one in verdicts if one.uptake is not None and one.uptake < MIN_UPTAKE]
     return "\n".join([*lines, "", f"Not learned: {untaken or 'none'}."])
 
 

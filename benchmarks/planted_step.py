@@ -115,12 +115,12 @@ def measure(data: Path, seed: int, out: Path) -> list[dict[str, object]]:
     labels = [row.label for row in held_out]
     told = [with_square(row, row.label) for row in held_out]
     random = [with_square(row, int(rng.integers(len(COLOURS)))) for row in held_out]
-    if not (out / "reference-0320").exists():
+    old, rows = out / f"planted-{OLD_STEP:04}", out / "rows"
+    if not (out / f"reference-{max(STEPS):04}").exists():
         train(training, classes, seed, out)
         for index, (picture, row) in enumerate(zip(told, held_out, strict=True)):
-            (out / "rows" / classes[row.label]).mkdir(parents=True, exist_ok=True)
-            picture.save(out / "rows" / classes[row.label] / f"{index:03}.png")
-    old, rows = out / f"planted-{OLD_STEP:04}", out / "rows"
+            (rows / classes[row.label]).mkdir(parents=True, exist_ok=True)
+            picture.save(rows / classes[row.label] / f"{index:03}.png")
     before = {"told": rights(old, told, labels), "random": rights(old, random, labels)}
     records: list[dict[str, object]] = []
     for step in STEPS:

@@ -81,7 +81,7 @@ def test_rows_that_are_right_off_the_object_are_searched_by_answer(tmp_path: Pat
     found = explainers.slices(made_up_collection(tmp_path / "made", rows))
     first, *mirrored = sorted(found.slices, key=lambda each: each.p)
     assert {each.answer for each in mirrored} <= {"ant"}  # which lies more elsewhere than bees, all of which lie in the corner
-    assert found.doubtful == 90
+    assert found.doubtful == 180  # those on the object are searched for a place that most share
     assert (first.kind, first.answer, first.rows) == ("right_off_object", "bee", list(range(0, 180, 6)))
     assert first.sentence.startswith("30 of 30 rows rightly answered “bee”, with most of their evidence off the object, have at least")
 
