@@ -52,7 +52,9 @@ def made_up_text(model: Model, tokens: int) -> dict[str, Tensor]:
     """
     if "text" not in model.reads:  # it writes from a picture or a sound
         alone = model.prepare_input({"pixel_values": _made_up_picture(model)})
-        return (alone if model.reading is None else model.reading.complete(alone)).tensors
+        if model.reading is not None:
+            return model.reading.complete(alone).tensors
+        return {name: torch.cat([row, row[:, -1:]], 1) if row.dim() == 2 else row for name, row in alone.tensors.items()}  # the decoder's
     most = model.details.get("max_tokens") or tokens
     completed = _completed(model, min(tokens, most))
     if isinstance(model.module, WordsAndPatches):

@@ -22,20 +22,16 @@ export class PictureField {
     this.root = root;
     this.onGive = onGive;
     this.list = el("ol", { class: "given-pictures", hidden: true });
-    this.says = el(
-      "p",
-      { class: "quiet", role: "status" },
-      "Give a picture, or several at once. Then write what the model is asked about them.",
-    );
+    this.says = el("p", { class: "quiet", role: "status" });
     const give = el("div", { class: "give" });
-    acceptPictures(
+    this.ways = acceptPictures(
       give,
       (given) => {
         if (root.hidden) return;
         this.#take([...(this.#isAdded ? this.files : []), ...[given].flat()]);
         this.#isAdded = false;
       },
-      () => true,
+      () => !this.#alone,
     );
     const choose = /** @type {HTMLElement} */ (give.querySelector("button"));
     /** @type {HTMLElement} */
@@ -57,6 +53,22 @@ export class PictureField {
   }
 
   readsVideos = false; // the model
+  /** @type {"picture" | "sound" | null} what the model writes from, where it reads no text with it */
+  #alone = null;
+
+  /**
+   * Say what to give: one picture or sound alone, or (null) pictures with a text.
+   * @param {"picture" | "sound" | null} alone
+   */
+  set alone(alone) {
+    if (alone !== this.#alone && this.files.length) this.#take([]);
+    this.#alone = alone;
+    this.ways.name(alone ?? "picture");
+    this.says.textContent = alone
+      ? `Give a ${alone}. Then press the button below.`
+      : "Give a picture, or several at once. Then write what the model is asked about them.";
+  }
+
   /** @type {string[]} */
   #sources = [];
   #isAdded = false; // whether what is chosen next joins those that were given
@@ -84,7 +96,9 @@ export class PictureField {
     const all = files.length > 1 ? "them, in this order" : "it";
     const limit = most(this.readsVideos ? "frames_of_video" : "pictures");
     const over = files.length > limit ? ` At most ${limit} can be sent.` : "";
-    this.says.textContent = files.length ? `Write what the model is asked about ${all}.${over}` : "Give a picture.";
+    const next = `Now press the button below.`;
+    if (this.#alone) this.says.textContent = files.length ? next : `Give a ${this.#alone}.`;
+    else this.says.textContent = files.length ? `Write what the model is asked about ${all}.${over}` : "Give a picture.";
     this.onGive();
   }
 
@@ -120,7 +134,9 @@ export class PictureField {
         return el(
           "li",
           {},
-          el("img", { src, alt: `${name} ${whose}` }),
+          this.#alone === "sound" && isGiven
+            ? el("span", {}, this.files[i].name)
+            : el("img", { src, alt: `${name} ${whose}` }),
           several ? el("span", { class: "quiet" }, name) : null,
           several && isGiven
             ? el(
@@ -139,6 +155,6 @@ export class PictureField {
     );
     this.list.hidden = !sources.length;
     this.list.classList.toggle("several", several);
-    this.add.hidden = !isGiven;
+    this.add.hidden = !isGiven || this.#alone !== null;
   }
 }

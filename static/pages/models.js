@@ -23,8 +23,10 @@ const KINDS = {
  * @param {Model} model
  */
 function kindOf({ kind, details }) {
-  if (details.sound_rate) return "sound classifier";
+  if (details.sound_rate && !details.picture_grid) return "sound classifier";
   if (details.frames) return "video classifier";
+  if (details.picture_grid && !details.reads?.includes("text"))
+    return `writes from ${details.reads?.includes("sound") ? "sounds" : "pictures"}`;
   if (details.picture_grid) return "writes about pictures";
   if (details.task) return details.task.replaceAll("-", " ");
   return KINDS[String(kind)];

@@ -34,6 +34,7 @@ let parts = null; // once a model reads a picture with the text
 let second = null; // once a model reads two texts together
 
 let readsPictures = false; // whether the model writes about pictures: reviews are nothing to ask it
+let readsAlone = false; // what the model writes from, without a text
 
 /** @param {Started} started */
 const textOf = ({ input }) => /** @type {TextInput} */ (input);
@@ -132,11 +133,12 @@ function isForModel({ id, model, expected }) {
 
 /** @type {ClassSteps} */
 const pageSteps = {
-  suits: (sample) => Boolean(sample.image) === readsPictures,
+  suits: (sample) => Boolean(sample.image) === readsPictures && !readsAlone,
   async changed(model) {
     const { details, embedded } = model;
     const isOther = readsPictures !== Boolean(details?.picture_grid);
     readsPictures = Boolean(details?.picture_grid);
+    readsAlone = readsPictures && !details?.reads?.includes("text");
     if (isOther) page.offerSamples();
     if (parts || details?.picture_grid || details?.chat_template) (await loadParts()).offer(details);
     if (second || !embedded || details?.task) (await loadSecond()).offer(model);

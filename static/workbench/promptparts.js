@@ -1,5 +1,5 @@
-// What a prompt of the Text page has besides its text: a picture, for models that write about pictures, and a chat
-// template. Fetched where such a model is chosen for the first time.
+// What a prompt of the Text page has besides its text: a picture, for models that write about pictures, or a sound,
+// where it is all that a model writes from, and a chat template. Fetched where such a model is chosen for the first time.
 
 import { byId, el, addStyleSheet } from "../core/dom.js";
 import { Input } from "../inputs/input.js";
@@ -14,6 +14,7 @@ import { namesOf, picturesOf } from "../plates/pictureintext.js";
 /** The pictures that are given, and those which stand in the text on show. */
 export class PromptParts {
   #isRead = false;
+  #isAlone = false; // the picture or sound, with which no text is read
   /** @type {TextBase["picture"]} */
   picture; // those of the text on show, as plates lay them above the words
 
@@ -42,6 +43,10 @@ export class PromptParts {
     const wasRead = this.#isRead;
     this.#isRead = Boolean(details?.picture_grid);
     if (this.#isRead && !wasRead) this.chat.checked = true; // without it models that chat answer worse
+    const reads = details?.reads ?? [];
+    this.#isAlone = this.#isRead && !reads.includes("text");
+    this.field.alone = !this.#isAlone ? null : reads.includes("sound") ? "sound" : "picture";
+    byId("text").hidden = this.#isAlone;
     this.template.hidden = !details?.chat_template;
     this.field.readsVideos = Boolean(details?.reads_videos);
     byId("prompt-picture").hidden = !this.#isRead;
@@ -74,7 +79,7 @@ export class PromptParts {
     return new Input({
       image: isGiven ? image : null,
       source: isGiven ? null : this.workbench.id,
-      more: { text, ...more, ...(this.field.isVideo ? { video: true } : {}) },
+      more: { ...(this.#isAlone ? {} : { text }), ...more, ...(this.field.isVideo ? { video: true } : {}) },
     });
   }
 

@@ -17,6 +17,8 @@ const TEXT = { label: "The text to explain", placeholder: "Paste a text", submit
  * @returns {Wording}
  */
 function wordingOf({ details, embedded }) {
+  if (details?.picture_grid && !details.reads?.includes("text"))
+    return { ...TEXT, submit: `Explain what is written from this ${details.reads?.[0] ?? "picture"}` };
   if (details?.picture_grid)
     return { ...TEXT, placeholder: "What is in this picture?", submit: "Ask about this picture" };
   if (!details?.texts) return embedded ? REVIEW : TEXT;

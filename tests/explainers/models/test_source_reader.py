@@ -14,6 +14,8 @@ from torch import Tensor
 
 import explainers
 from explainers.errors import ExplainerError
+from explainers.methods.registry import METHODS
+from explainers.methods.requirements import missing_requirements, reason_against
 from explainers.models.inputs.types import ANSWER, PICTURE, TEMPLATE, PicturePromptInput
 from explainers.models.libraries.source_writers import start_of_sound
 from explainers.models.structure.two_rows import DECODER_TOKENS
@@ -226,6 +228,15 @@ def test_a_folder_opens_and_reads_a_picture_alone(tmp_path: Path, monkeypatch: p
         model.prepare(explainers.PicturePrompt(SCAN, "What is written?"))
     with pytest.raises(ExplainerError, match="one picture or sound at a time, and 2 were sent"):
         model.prepare([SCAN, SCAN])
+
+
+@pytest.mark.parametrize("name", PICTURE_ENCODERS)
+def test_what_runs_is_known_before_anything_is_asked(name: str) -> None:
+    model = wrapped(name)
+    lacks = missing_requirements(model)
+    assert "rollout" in METHODS
+    assert reason_against(METHODS["rollout"], lacks) is not None
+    assert [reason_against(METHODS[each], lacks) for each in ("raw_attention", "generic_attention", "fullgrad", "occlusion")] == [None] * 4
 
 
 def test_an_encoder_whose_tokens_are_no_patches_of_one_size_is_refused() -> None:
