@@ -9,7 +9,8 @@ What counts was fixed, in the commit before the first measurement, by somebody w
 
 - A slice names the mark of a picture if its answer is the marked class, or none, and at least half of its patches are patches of the mark.
   A cast of colour lies everywhere; there a slice must have at least half of all patches.
-- A slice names the mark of a text if its answer is the marked class, or none, and its word is one of those that were put in.
+- A slice names the mark of a text if its answer is the marked class, or none, and its word is one of those that were put in; signs, such
+  as "#", are no words.
 - A set counts as found if any slice names its mark, and as found first if the first slice does. A model that did not learn the mark
   (`planted_sets.MIN_UPTAKE`) counts as well; how many there were is printed.
 - A false alarm is a set without a mark with any slice at all. For texts it is counted a second time without the slices whose word tells
