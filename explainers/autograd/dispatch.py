@@ -271,10 +271,10 @@ def make_scale(rec: Recorder, out: Tensor, name: str, *given: Any) -> Tensor:
 
 def role_among_constants(rec: Recorder, given: tuple[Any, ...]) -> Role | None:
     """Return the role of what a call puts among constants: of the tensors in ``given``, its arguments, that depend on the input, if all are
-    gates or all attention weights; else None.
+    gates, all attention scores or all attention weights; else None.
     """
     roles = {role(rec, tensor) for tensor in tensors_in(given) if active(tensor)}
-    return next(iter(roles)) if roles in ({Role.GATE}, {Role.WEIGHTS}) else None
+    return next(iter(roles)) if roles in ({Role.GATE}, {Role.SCORES}, {Role.CURVED}, {Role.WEIGHTS}) else None
 
 
 def writes_into_first(func: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:

@@ -133,7 +133,7 @@ class ForwardDecomposition(Recording):
         x = self.nodes.start(self._isolate(given).requires_grad_())
         self._kept = self._kept_tokens(x)
         block.input, block.start, block.first = x, self.nodes.of(x), len(self.nodes.ran)
-        return self.model.block_kind.with_input_tokens(args, kwargs, x)
+        return self.model.block_kind.with_input_tokens(args, kwargs, x.clone())  # a block may write into its input
 
     def _after_block(self, module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any], output: Any) -> Any:
         replaced = super()._after_block(module, args, kwargs, output)
@@ -154,7 +154,7 @@ class ForwardDecomposition(Recording):
         x = self.nodes.start(self._isolate(block.input).requires_grad_())
         self._kept = self._kept_tokens(x)
         block.input, block.start = x, self.nodes.of(x)
-        return with_tokens_of_class_block(x, args, kwargs)
+        return with_tokens_of_class_block(x.clone(), args, kwargs)
 
     def _after_class_block(self, module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any], output: Any) -> None:
         super()._after_class_block(module, args, kwargs, output)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from torch import Tensor
 
-from explainers.autograd.nodes import Move, Node, Role
-from explainers.autograd.operators import Activation, Add, Div, MatMul, Mul, Scale
+from explainers.autograd.nodes import Move, Node, Role, Unruled
+from explainers.autograd.operators import Activation, Add, BoundedGate, Div, MatMul, Mul, Scale
 from explainers.autograd.operators.arithmetic import constant_of
 
 #: The most operators between a softmax and the product with values that are followed.
@@ -84,3 +84,37 @@ def are_mixed_weights(node: Node | None) -> bool:
         return each.operator in (Move, Scale, Activation, Add) and bool(each.paths) and all(map(ask, each.paths))
 
     return ask(node)
+
+
+def are_curved_scores(node: Node | None) -> bool:
+    """Return whether a node gave a matrix product of two paths, such as of queries with keys, that was changed number by number or divided
+    by numbers made of itself, as a curve of scores over their sum: attention weights if they meet values. A product that was only moved,
+    scaled or added to does not count, nor does a factor that multiplies such a product. False if that takes more than
+    :data:`MAX_MIXING_STEPS` operators.
+    """
+    known: dict[int, Role | None] = {}
+
+    def ask(each: Node | None) -> Role | None:
+        """Return SCORES for products of two paths as they are, CURVED for changed ones, None for anything else."""
+        if each is None or (id(each) not in known and len(known) >= MAX_MIXING_STEPS):
+            return None
+        if id(each) not in known:
+            known[id(each)] = None
+            known[id(each)] = each.role if each.role in (Role.SCORES, Role.CURVED) else follow(each)
+        return known[id(each)]
+
+    def follow(each: Node) -> Role | None:
+        if each.operator is Div:
+            return None if ask(each.inputs[0]) is None else Role.CURVED
+        is_of_numbers = each.operator in (Activation, BoundedGate, Unruled) and all(path.shape == each.shape for path in each.paths)
+        if not is_of_numbers and each.operator not in (Mul, Move, Scale, Add):
+            return None
+        kinds = [ask(path) for path in each.paths]
+        if each.operator is Mul:
+            is_changed = Role.CURVED in kinds or Role.SCALE in each.settings["roles"] or None not in kinds
+            return None if not any(kinds) else Role.CURVED if is_changed else Role.SCORES
+        if not kinds or None in kinds:
+            return None
+        return Role.CURVED if is_of_numbers or Role.CURVED in kinds else Role.SCORES
+
+    return ask(node) == Role.CURVED

@@ -23,6 +23,7 @@ from explainers.autograd.handlers.linear import addmm, joins_equally, linear, ma
 from explainers.autograd.handlers.pooling import total
 from explainers.autograd.nodes import Role
 from explainers.autograd.operators import Pool
+from explainers.autograd.products import are_curved_scores
 from explainers.autograd.recorder import Recorder
 
 #: A label for each dimension of a tensor.
@@ -81,7 +82,7 @@ def _product(rec: Recorder, a: Tensor, of_a: Labels, b: Tensor, of_b: Labels, ou
 
 def _weighs(rec: Recorder, *tensors: Tensor) -> Tensor | None:
     """Return the first tensor that holds attention weights, which goes to the left of the matrix product; None if there is none."""
-    return next((x for x in tensors if role(rec, x) in (Role.WEIGHTS, Role.CURVED)), None)
+    return next((x for x in tensors if role(rec, x) in (Role.WEIGHTS, Role.CURVED) or are_curved_scores(rec.nodes.of(x))), None)
 
 
 def _labels_of_one_only(output: Labels, labels: Labels, others: Labels) -> Labels:

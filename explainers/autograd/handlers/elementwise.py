@@ -26,6 +26,7 @@ from explainers.autograd.handlers.written_sigmoid import is_curve_of, is_exponen
 from explainers.autograd.handlers.written_softmax import keep_unshifted, written_softmax, written_softmax_by_inverse
 from explainers.autograd.nodes import Role, Unruled, ancestors
 from explainers.autograd.operators.arithmetic import OF_ATTENTION, has_no_bias
+from explainers.autograd.products import are_curved_scores
 from explainers.autograd.queued import is_queued
 from explainers.autograd.recorder import Recorder
 
@@ -253,6 +254,26 @@ def _role_as_factor(rec: Recorder, x: Tensor) -> Role | None:
     return Role.CURVE if node.operator is op.Activation or is_written_out else None
 
 
+def are_weights_without_softmax(rec: Recorder, x: Tensor, shape: Size) -> bool:
+    """Return whether ``x``, which meets values, is a product of queries with keys after a curve, or as it is; then with as many queries as
+    keys in ``shape``, its shape without what was added to meet the values.
+    """
+    known = role(rec, x)
+    if known == Role.SCORES:
+        return len(shape) > 1 and shape[-2] == shape[-1]
+    return known == Role.CURVED or (known in (None, Role.GATE) and are_curved_scores(rec.nodes.of(x)))
+
+
+def _meet_as_weights(rec: Recorder, x: Tensor, other: Tensor) -> bool:
+    """Return whether ``x`` is attention weights that no softmax made and ``other`` the values, of which each number of one meets each of
+    the other along some dimension, as in ``(a[..., None] * v[..., None, :, :]).sum(-2)``.
+    """
+    if x.dim() != other.dim() or x.shape[-1] != 1 or other.shape[-1] == 1:
+        return False
+    is_spread = any(theirs == 1 < ours for ours, theirs in zip(x.shape, other.shape, strict=True))
+    return is_spread and are_weights_without_softmax(rec, x, x.shape[:-1])
+
+
 @handles(torch.mul, Tensor.mul, Tensor.__mul__, Tensor.__rmul__, torch.multiply, Tensor.multiply)
 def mul(rec: Recorder, func: TorchFunction, input: Any, other: Any) -> Any:
     """Compute the element-wise product ``input`` times ``other``, record it and return it; either factor may be a constant."""
@@ -262,6 +283,8 @@ def mul(rec: Recorder, func: TorchFunction, input: Any, other: Any) -> Any:
                 return weights
             if role(rec, inverse) == Role.SCALE:
                 note_mean(rec, over)
+            if _meet_as_weights(rec, over, inverse):
+                return mul(rec, func, rec.run(op.Weights, over, role=Role.WEIGHTS), inverse)
         return rec.run(op.Mul, input, other, (_role_as_factor(rec, input), _role_as_factor(rec, other)))
     if not (rec.active(input) or rec.active(other)):
         return input * other

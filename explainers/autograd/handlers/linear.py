@@ -11,9 +11,9 @@ from torch.nn import grad
 
 from explainers.autograd import operators as op
 from explainers.autograd.dispatch import TorchFunction, call_through, handles, linear_function, role
-from explainers.autograd.handlers.elementwise import add, may_write, mul
+from explainers.autograd.handlers.elementwise import add, are_weights_without_softmax, may_write, mul
 from explainers.autograd.nodes import Role
-from explainers.autograd.products import are_mixed_weights, factor, product_of
+from explainers.autograd.products import are_curved_scores, are_mixed_weights, factor, product_of
 from explainers.autograd.recorder import Recorder
 from explainers.autograd.rules.operands import BilinearMap, LinearMapRole
 from explainers.models import matrix_products
@@ -72,12 +72,25 @@ def _as_weights(rec: Recorder, x: Tensor) -> Tensor:
     return rec.run(op.Weights, x, role=Role.WEIGHTS) if _is_unmarked(rec, x) else x
 
 
+def _weights_without_softmax(rec: Recorder, x: Tensor, other: Tensor) -> int | None:
+    """Return which factor of ``x`` @ ``other``, a matrix product of two paths, is attention weights that no softmax made: 0 or 1; None if
+    none is. The second factor is where it has a row and a column for each token, unlike a weight that is made of keys and values.
+    """
+    if are_weights_without_softmax(rec, x, x.shape):
+        return 0
+    running = rec.nodes.running
+    tokens = None if running is None else running.input.shape[1]
+    is_of_tokens = x.shape[-2] != tokens and other.shape[-2:] == (tokens, tokens)
+    return 1 if is_of_tokens and role(rec, x) != Role.WEIGHTS and are_weights_without_softmax(rec, other, other.shape) else None
+
+
 def _dynamic(rec: Recorder, x: Tensor, weight: Tensor, operator: type[op.DynamicLinear] = op.DynamicLinear) -> Tensor:
     """Compute x @ W for a ``weight`` W that depends on the input, record it as ``operator`` and return it; attention weights among the two
     make it the product of attention.
     """
     x, weight = (_as_weights(rec, each) for each in (x, weight))
-    if rec.active(x) and not {Role.WEIGHTS, Role.CURVED, Role.SCORES} & {role(rec, x), role(rec, weight)}:
+    is_attention = {Role.WEIGHTS, Role.CURVED, Role.SCORES} & {role(rec, x), role(rec, weight)} or are_curved_scores(rec.nodes.of(x))
+    if rec.active(x) and not is_attention:
         return rec.run(operator, x, weight)
     return matmul(rec, torch.matmul, x, weight)
 
@@ -148,8 +161,10 @@ def matmul(rec: Recorder, func: TorchFunction, input: Tensor, other: Tensor | No
     if rec.active(input) and rec.active(other):
         if any(_is_unmarked(rec, each) for each in (input, other)):
             return matmul(rec, func, *(_as_weights(rec, each) for each in (input, other)))
-        if role(rec, input) == Role.CURVED or (role(rec, input) == Role.SCORES and input.shape[-2] == input.shape[-1]):  # no softmax
-            return matmul(rec, func, rec.run(op.Weights, input, role=Role.WEIGHTS), other)
+        side = _weights_without_softmax(rec, input, other)
+        if side is not None:
+            factors = [rec.run(op.Weights, x, role=Role.WEIGHTS) if i == side else x for i, x in enumerate((input, other))]
+            return matmul(rec, func, *factors)
         inner = product_of(rec.nodes.of(other))
         if inner is not None and input.shape[-2] == inner[0].shape[-1]:  # as many queries as keys: linear attention
             (key, value), times = inner, factor(rec.nodes.of(other))

@@ -66,7 +66,7 @@ class Norm(Operator):
         factor = (centre.square().mean(over, keepdim=True) + eps).rsqrt()
         factor = factor if weight is None else factor * weight
         y = rec.rule.choice("norm").forward(x, over if centred else None, factor)
-        y = y if bias is None else rec.with_bias(y, bias, "norm")
+        y = (y if bias is None else rec.with_bias(y, bias, "norm")).contiguous()  # as torch's own normalisations are
         rec.norms.append((x, y, factor, centred))
         return y
 

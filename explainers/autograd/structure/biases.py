@@ -105,7 +105,7 @@ class BiasFacts:
 
 
 def facts_of_biases(nodes: Nodes, layout: Layout, block_kind: BlockKind, pull: PullAgain) -> BiasFacts:
-    """Return the facts about the biases in blocks of ``nodes``. ``layout`` and ``block_kind`` say how tokens lie, ``pull`` goes back."""
+    """Return facts about the biases in the blocks of ``nodes``. ``layout`` and ``block_kind`` say how tokens lie, ``pull`` goes back."""
     elsewhere, of_some, of_no_token = False, False, set[int]()
     unclear_blocks = [
         block

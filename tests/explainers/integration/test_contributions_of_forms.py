@@ -199,8 +199,18 @@ class NormedApart(Block):
         return out
 
 
-def test_biases_of_a_norm_that_is_called_for_some_tokens_at_a_time() -> None:
-    vit = built(lambda: Vit(lambda: [NormedApart(lambda: Attention(keys_first)) for _ in range(2)]))
+class WrittenIntoInput(Block):
+    """A block that adds to its input in place."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        x += self.attn(self.n1(x))
+        x += self.mlp(self.n2(x))
+        return x
+
+
+@pytest.mark.parametrize("block", [NormedApart, WrittenIntoInput])
+def test_contributions_in_blocks_of_other_forms(block: type[Block]) -> None:
+    vit = built(lambda: Vit(lambda: [block(lambda: Attention(keys_first)) for _ in range(2)]))
     assert isinstance(vit, Vit)
     for found, right in zip(scores(vit, pixels(), 1, "globenc", "alti"), by_formula(vit, torch.clone, True, torch.clone), strict=True):
         torch.testing.assert_close(found, right, rtol=1e-5, atol=1e-8)
@@ -219,6 +229,30 @@ def test_each_sample_of_a_batch_has_the_biases_of_the_tokens_that_it_chose() -> 
     for sample in range(2):
         for spec, alone in zip(("globenc", "alti"), scores(vit, x[sample : sample + 1], 1, "globenc", "alti"), strict=True):
             torch.testing.assert_close(together[sample][spec].scores.double(), alone, rtol=1e-6, atol=1e-9)
+
+
+class Flat(Block):
+    """A block that flattens the rows of what its norm gives, which is in one piece of memory whatever the norm takes."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        x = x + self.attn(self.n1(x).view(-1, WIDTH).view(x.shape))
+        out: Tensor = x + self.mlp(self.n2(x))
+        return out
+
+
+def test_norms_of_tokens_that_lie_channels_first_in_memory_can_be_viewed_as_rows() -> None:
+    """Under constant attention, scales and gates contributions of tokens to the answer are their products with its gradient."""
+    plain, flat = (
+        built(lambda block=block: Vit(lambda: [block(lambda: Attention(keys_first)) for _ in range(2)], between=in_memory_by_channels))
+        for block in (Block, Flat)
+    )
+    (forward,) = scores(flat, pixels(), 1, "decompx:libra")
+    (backward,) = scores(plain, pixels(), 1, "input_x_gradient:libra")
+    torch.testing.assert_close(forward, backward, rtol=1e-5, atol=1e-6 * float(backward.abs().max()))
+
+
+def in_memory_by_channels(x: Tensor) -> Tensor:
+    return x.mT.contiguous().mT
 
 
 def by_distance(module: Attention, q: Tensor, k: Tensor, v: Tensor, x: Tensor) -> Tensor:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -64,7 +65,66 @@ def all_but_attention(module: Attention, q: Tensor, k: Tensor, v: Tensor, x: Ten
     return weights / weights.sum(-1, keepdim=True) @ v
 
 
+def without_softmax(weights_of: Callable[[Tensor], Tensor]) -> Any:
+    def form(module: Attention, q: Tensor, k: Tensor, v: Tensor, x: Tensor) -> Tensor:
+        return weights_of(scores_of(q, k)) @ v
+
+    return form
+
+
+def over_sum(weights: Tensor) -> Tensor:
+    return weights / weights.sum(-1, keepdim=True)
+
+
+#: What is made of the products of queries and keys, in words of which each is as good as another.
+WEIGHTS: dict[str, Callable[[Tensor], Tensor]] = {
+    "over their sum by F.normalize": lambda s: F.normalize(F.relu(s) + 0.01, p=1, dim=-1),
+    "over their length": lambda s: F.normalize(F.relu(s) + 0.01, dim=-1),
+    "over their sum by einsum": lambda s: torch.einsum("bhij,bhi->bhij", F.relu(s) + 0.01, 1 / (F.relu(s) + 0.01).sum(-1)),
+    "over their sum by an inverse": lambda s: (F.relu(s) + 0.01) * (F.relu(s) + 0.01).sum(-1, keepdim=True).reciprocal(),
+    "with signs, over the sum of their sizes": lambda s: s / s.abs().sum(-1, keepdim=True),
+    "with signs, by F.normalize": lambda s: F.normalize(s, p=1, dim=-1),
+    "with signs, over their length": lambda s: F.normalize(s, dim=-1),
+    "positive ones by where": lambda s: over_sum(torch.where(s > 0, s, torch.zeros_like(s)) + 0.01),
+    "positive ones by where, plain": lambda s: torch.where(s > 0, s, torch.zeros_like(s)),
+    "positive ones by maximum": lambda s: over_sum(torch.maximum(s, torch.zeros_like(s)) + 0.01),
+    "a square of a curve": lambda s: over_sum(F.relu(s) * F.relu(s) + 0.01),
+    "a square of a sum": lambda s: over_sum((1 + s) ** 2),
+    "a product of sums": lambda s: (1 + s) * (1 + s) / TOKENS,
+    "sigmoids over their sum": lambda s: F.normalize(s.sigmoid(), p=1, dim=-1),
+    "a curve without a rule": lambda s: over_sum(F.softplus(s)),
+    "a curve over the largest": lambda s: F.relu(s) / (1 + s.relu().amax(-1, keepdim=True)),
+}
+
+
+def values_first(module: Attention, q: Tensor, k: Tensor, v: Tensor, x: Tensor) -> Tensor:
+    return (v.mT @ F.normalize(F.relu(scores_of(q, k)), p=1, dim=-1).mT).mT
+
+
+def scores_behind_values(module: Attention, q: Tensor, k: Tensor, v: Tensor, x: Tensor) -> Tensor:
+    return (v.mT @ scores_of(k, q)).mT / TOKENS
+
+
+def number_by_number(module: Attention, q: Tensor, k: Tensor, v: Tensor, x: Tensor) -> Tensor:
+    return (F.relu(scores_of(q, k))[..., None] * v[:, :, None]).sum(-2)
+
+
+def by_a_layer(module: Attention, q: Tensor, k: Tensor, v: Tensor, x: Tensor) -> Tensor:
+    weights = F.normalize(F.relu(scores_of(q, k)) + 0.01, p=1, dim=-1)
+    return torch.stack([F.linear(weights[:, head][0], v[:, head][0].mT)[None] for head in range(q.shape[1])], 1)
+
+
+def channels_first_by_einsum(module: Attention, q: Tensor, k: Tensor, v: Tensor, x: Tensor) -> Tensor:
+    return torch.einsum("bhij,bhjd->bhdi", F.normalize(F.relu(scores_of(q, k)) + 0.01, p=1, dim=-1), v).mT
+
+
 FORMS = [
+    values_first,
+    scores_behind_values,
+    number_by_number,
+    by_a_layer,
+    channels_first_by_einsum,
+    *(pytest.param(without_softmax(weights_of), id=name) for name, weights_of in WEIGHTS.items()),
     values_less_attention,
     values_less_fused_attention,
     difference,
