@@ -1,5 +1,5 @@
 // What a prompt of the Text page has besides its text: a picture, for models that write about pictures, or a sound,
-// where it is all that a model writes from, and a chat template. Fetched where such a model is chosen for the first time.
+// where it is all that a model writes from, and a chat template. Fetched where such a model is chosen first.
 
 import { byId, el, addStyleSheet } from "../core/dom.js";
 import { Input } from "../inputs/input.js";

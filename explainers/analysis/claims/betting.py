@@ -16,7 +16,6 @@ from functools import cache
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import betainc, logsumexp
 
 BETS = 20  # shares of the stake that are bet, evenly spaced up to all of it
 _HALVINGS = 40  # of the interval in which a bound is searched: exact to 1e-12
@@ -36,6 +35,8 @@ def log_stake(values: NDArray[np.float64], mean: float) -> float:
     factors = 1 + shares[:, None] * (distinct / mean - 1)
     with np.errstate(divide="ignore"):  # all is lost at a draw of 0
         logarithms = np.log(factors) @ counts if factors.min() > 0 else (counts * np.log(np.maximum(factors, 0))).sum(1)
+    from scipy.special import logsumexp  # slow to import
+
     return float(logsumexp(logarithms) - math.log(BETS))
 
 
@@ -64,6 +65,8 @@ def rank_evidence(draws: int, as_good: int, error: float) -> float:
     probability of that under an even prior, over ``error`` / 2.
     """
     share = error / 2
+    from scipy.special import betainc  # slow to import
+
     return float(betainc(as_good + 1, draws - as_good + 1, share)) / share
 
 
