@@ -404,6 +404,12 @@ def _map_of(stage: list[_Part]) -> AttentionMap:
         arrange: Callable[[Sequence[Tensor], What], Tensor] = lambda values, what: torch.cat(arranged(values, what), 1)  # noqa: E731
         return AttentionMap(sources, arrange, is_usual, len(parts) > 1, in_order, is_turned, readers)
     if len({part.leads.shape for part in stage}) > 1 or not bool((sum(counts, torch.zeros_like(counts[0])) == 1).all()):
+        of_tokens = torch.stack([count.sum(1) for count in counts]).sum(0)  # by how many heads each token asks
+        if bool((of_tokens == of_tokens.max()).all()):
+            raise Unreadable(
+                "their attention is computed in chunks of queries and of heads at once, and which chunks are of one head is not known: "
+                "chunks of queries alone, or of heads alone, can be read"
+            )
         raise Unreadable("some of their attention is over a part of the tokens alone")
     return AttentionMap(sources, lambda values, what: torch.stack(arranged(values, what)).sum(0), False, readers=readers)
 

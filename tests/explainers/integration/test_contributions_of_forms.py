@@ -255,6 +255,25 @@ def in_memory_by_channels(x: Tensor) -> Tensor:
     return x.mT.contiguous().mT
 
 
+def one_beside_the_sum(module: Attention, q: Tensor, k: Tensor, v: Tensor, x: Tensor) -> Tensor:
+    exponentials = (q @ k.mT / q.shape[-1] ** 0.5).exp()
+    return exponentials / (1 + exponentials.sum(-1, keepdim=True)) @ v
+
+
+def one_more_score(module: Attention, q: Tensor, k: Tensor, v: Tensor, x: Tensor) -> Tensor:
+    """The same as a softmax over one more score, of 0, whose weight is dropped."""
+    return F.pad(q @ k.mT / q.shape[-1] ** 0.5, (0, 1)).softmax(-1)[..., :-1] @ v
+
+
+def test_exponentials_over_their_sum_and_one_are_known_weights() -> None:
+    given, expected = (
+        scores(built(lambda form=form: Vit(lambda: [Block(lambda: Attention(form)) for _ in range(2)])), pixels(), 1, "globenc", "alti")
+        for form in (one_beside_the_sum, one_more_score)
+    )
+    for ours, theirs in zip(given, expected, strict=True):
+        torch.testing.assert_close(ours, theirs, rtol=1e-5, atol=1e-8)
+
+
 def by_distance(module: Attention, q: Tensor, k: Tensor, v: Tensor, x: Tensor) -> Tensor:
     return (-torch.cdist(q, k).square()).softmax(-1) @ v
 

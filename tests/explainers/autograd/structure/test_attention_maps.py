@@ -349,6 +349,13 @@ def test_attention_of_each_sample_and_head_alone_is_read_of_one_input() -> None:
         scores(vit, pixels(2), 1, "rollout")
 
 
+def chunks_of_queries_and_heads(module: Attention, q: Tensor, k: Tensor, v: Tensor, x: Tensor) -> Tensor:
+    pieces = [
+        torch.cat([softmax_of(part[:, i : i + 1], k[:, i : i + 1]) @ v[:, i : i + 1] for i in range(HEADS)], 1) for part in q.split(9, 2)
+    ]
+    return torch.cat(pieces, 2)
+
+
 REFUSED: dict[str, tuple[Any, str]] = {
     "weights times weights": (twice, "multiplied with others before they meet values"),
     "weights on what weights gave": (again, "goes into another without a residual"),
@@ -356,6 +363,7 @@ REFUSED: dict[str, tuple[Any, str]] = {
     "exponentials whose sum divides what they gave": (late, "no softmax runs in them"),
     "linear attention by two softmaxes": (linear, "goes into another without a residual"),
     "over channels": (over_channels, "over channels"),
+    "chunks of queries and of heads": (chunks_of_queries_and_heads, "in chunks of queries and of heads at once"),
     "a key of two tokens each": (fewer_keys, "each key of their attention is made of several tokens"),
     "keys of each head in another order": (other_order_in_each_head, "not the same tokens in the same order for all heads"),
 }
