@@ -136,6 +136,8 @@ _NO_PARTS: dict[NoParts | None, str] = {
     "several softmaxes": "makes its attention weights of several softmaxes, each of queries and keys of its own",
     "another width": "has queries and keys of another width than its values, to which its output projection cannot be applied",
     "another order": "attends with queries or keys that are not its tokens in their order",
+    "other axes": "has attention weights of other axes than (batch, heads, queries, keys), as where groups of queries share keys along an "
+    "axis of their own. Weights of these four could be read",
     "keys first": "multiplies values by transposed weights, with keys before queries. Weights (batch, heads, queries, keys) could be read",
     None: "does not make its attention weights of queries and keys by one softmax that meets values as it is (fused attention does, and "
     "attn_implementation='sdpa' of transformers)",

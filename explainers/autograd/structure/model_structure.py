@@ -68,7 +68,9 @@ from explainers.models.structure.two_rows import SourceAndWritten
 #: What keeps the queries, keys and values of a block from being read, though it has a map: several attentions one after the other; one map
 #: of several products, or of weights made of several softmaxes; queries or keys of another width than values, or that are not the tokens
 #: in their order; weights that lie with keys before queries.
-NoParts = Literal["several attentions", "several products", "several softmaxes", "another width", "another order", "keys first"]
+NoParts = Literal[
+    "several attentions", "several products", "several softmaxes", "another width", "another order", "other axes", "keys first"
+]
 
 
 class ModelStructure:
@@ -315,6 +317,8 @@ class ModelStructure:
             return "several softmaxes"
         if attention is not None and attention.is_of_other_width:
             return "another width"
+        if maps[0].sources[0].dim() != len(("batch", "heads", "queries", "keys")):
+            return "other axes"
         return "keys first" if maps[0].is_turned else None
 
     @cached_property

@@ -386,6 +386,14 @@ def _no_blocks(module: nn.Module) -> str:
                 f"each block in {name!r} is a list of modules that a loop calls one by one (as in vit-pytorch), so that nothing takes and "
                 "gives the tokens of a block: write a block as a module whose forward does what the loop does, and load the weights into it"
             )
+        for alike, other, where, rest in ((children[:-1], children[-1:], "last", "[:-1]"), (children[1:], children[:1], "first", "[1:]")):
+            is_row = isinstance(part, nn.ModuleList | nn.Sequential) and len(alike) > 1 and any(True for _ in alike[0].children())
+            if is_row and len({type(child) for child in alike}) == 1 and type(alike[0]) is not type(other[0]):
+                return (
+                    f"the {where} module in {name!r} is of another class than the others, and may not take and give all tokens as they do, "
+                    "as where a last block gives the class token alone: pass blocks= those that do (a list of modules, such as "
+                    f"list(model.{name}{rest}))"
+                )
     return _NO_BLOCKS
 
 

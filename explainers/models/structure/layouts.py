@@ -135,9 +135,10 @@ def image_layout(
 
 
 _BYPASSES: dict[Bypass, str] = {
-    "around": "the model also sees the image on a way round the blocks that were found, {blocks} and those after it, so that no map of "
-    "their tokens accounts for its answer; pass blocks= (modules that all of it goes through, such as those of an encoder whose decoder "
-    "was found), or, if there are none, wrap one of its parts alone",
+    "around": "the model also sees the image on a way round the blocks that were found, {blocks} and those after it, or in another tensor "
+    "that they take, as a class token apart from the patches, so that no map of their tokens accounts for its answer; pass blocks= "
+    "(modules that all of it goes through, such as those of an encoder whose decoder was found), or, if there are none, wrap one of its "
+    "parts alone",
     "streams": "the blocks that were found, {blocks} and those after it, take several tensors of tokens, as the two halves of a reversible "
     "network, and which part of the answer goes through the first alone is not known. Wrap a module whose blocks take and give one tensor "
     "with all of them (torch.cat along the width)",

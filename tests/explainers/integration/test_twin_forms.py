@@ -111,6 +111,11 @@ def test_the_projection_of_attention_is_that_however_its_output_is_put_together(
         assert float((one - other).abs().max()) < 1e-5 * float(other.abs().max()), spec
 
 
+def heads_in_two_axes(module: Attention, q: Tensor, k: Tensor, v: Tensor, x: Tensor) -> Tensor:
+    q, k, v = (each[:, :, None] for each in (q, k, v))
+    return torch.einsum("bgrji,bgrjc->bgric", torch.einsum("bgric,bgrjc->bgrji", q, k).softmax(-2), v)[:, :, 0]
+
+
 def keys_before_queries(module: Attention, q: Tensor, k: Tensor, v: Tensor, x: Tensor) -> Tensor:
     return (v.mT @ (k @ q.mT / q.shape[-1] ** 0.5).softmax(-2)).mT
 
@@ -179,6 +184,7 @@ def test_grad_eclip_of_heads_that_share_keys_and_values() -> None:
         (in_chunks, "several products of weights and values"),
         (head_by_head, "several products of weights and values"),
         (keys_before_queries, "transposed weights, with keys before queries"),
+        (heads_in_two_axes, "other axes than"),
         (squared, "one softmax that meets values as it is"),
         (difference, "several softmaxes, each of queries and keys of its own"),
         (narrow, "queries and keys of another width than its values"),

@@ -8,7 +8,19 @@ from torch import Tensor, nn
 
 import explainers
 from explainers.errors import ExplainerError
-from tests.explainers.support.attention_forms import CLASSES, PREPROCESS, TOKENS, WIDTH, Block, built, pixels, plain_blocks
+from tests.explainers.support.attention_forms import (
+    CLASSES,
+    PREPROCESS,
+    TOKENS,
+    WIDTH,
+    Attention,
+    Block,
+    Vit,
+    built,
+    of_module,
+    pixels,
+    plain_blocks,
+)
 
 SIDE = 4
 
@@ -103,8 +115,24 @@ def test_a_trunk_of_convolutions_alone_is_explained_as_before() -> None:
 
 
 def test_two_towers_that_both_see_the_image_are_refused() -> None:
-    with pytest.raises(ExplainerError, match="sees the image on a way round the blocks"):
+    with pytest.raises(ExplainerError, match=r"sees the image on a way round the blocks .*, or in another tensor that they take"):
         explainers.wrap(built(lambda: Hybrid("towers", 7)), kind="image", preprocess=PREPROCESS)
+
+
+class ClassTokenAlone(Block):
+    """A block that gives the class token alone."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        return super().forward(x)[:, :1]
+
+
+def test_a_last_block_that_gives_less_is_named_and_the_advice_runs() -> None:
+    vit = built(lambda: Vit(lambda: [*plain_blocks(), ClassTokenAlone(lambda: Attention(of_module))]))
+    assert isinstance(vit, Vit)
+    with pytest.raises(ExplainerError, match=r"the last module in 'blocks' is of another class .* such as list\(model\.blocks\[:-1\]\)"):
+        explainers.wrap(vit, kind="image", preprocess=PREPROCESS)
+    model = explainers.wrap(vit, kind="image", preprocess=PREPROCESS, blocks=list(vit.blocks[:-1]))
+    assert list(model.blocks) == list(vit.blocks[:-1])
 
 
 class Whole(nn.Module):
