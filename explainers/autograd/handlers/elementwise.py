@@ -268,7 +268,7 @@ def _meet_as_weights(rec: Recorder, x: Tensor, other: Tensor) -> bool:
     """Return whether ``x`` is attention weights that no softmax made and ``other`` the values, of which each number of one meets each of
     the other along some dimension, as in ``(a[..., None] * v[..., None, :, :]).sum(-2)``.
     """
-    if x.dim() != other.dim() or x.shape[-1] != 1 or other.shape[-1] == 1:
+    if not x.dim() or x.dim() != other.dim() or x.shape[-1] != 1 or other.shape[-1] == 1:
         return False
     is_spread = any(theirs == 1 < ours for ours, theirs in zip(x.shape, other.shape, strict=True))
     return is_spread and are_weights_without_softmax(rec, x, x.shape[:-1])
