@@ -235,7 +235,7 @@ def warn_across_models(metrics: Collection[str], models: Collection[str]) -> lis
     """Return a note for a table of these ``metrics`` over these ``models``, both by name, if it holds several models and a metric whose
     values do not compare between them, and not the normalised AOPC, which does; else an empty list.
     """
-    titles = [METRICS[name].title for name in dict.fromkeys(metrics) if name in METRICS and not METRICS[name].compares_models]
+    titles = [metric.title for name, metric in METRICS.items() if name in metrics and not metric.compares_models]
     if len(set(models)) < 2 or not titles or NORMALISED_AOPC in metrics:
         return []
     return [
