@@ -61,8 +61,8 @@ def _legend(two_sided: bool, on_words: bool) -> str:
         stops = [f"rgba({_css_colour(hue)},{MIX * abs(value):.2f})" for hue, value in zip(hues, values, strict=True)]
     else:
         stops = [f"rgba({red:.0f},{green:.0f},{blue:.0f},{alpha:.2f})" for red, green, blue, alpha in colours(values, two_sided)]
-    bar = f'<span style="flex:1;height:6px;background:linear-gradient(90deg,{",".join(stops)})"></span>'
-    return f'<small style="display:flex;gap:6px;align-items:center">{low}{bar}{high}</small>'
+    bar = f'<div style="flex:1;height:6px;background:linear-gradient(90deg,{",".join(stops)})"></div>'
+    return f'<div style="display:flex;gap:6px;align-items:center;font-size:80%">{low}{bar}{high}</div>'
 
 
 def _body(attribution: DrawableMap, image: ImageInput | None) -> str:

@@ -69,7 +69,7 @@ def test_a_map_has_the_colours_of_its_scale_under_it() -> None:
     result = explain(image_model(), picture(), "dog", METHODS)
     for method, low, high in (("input_x_gradient:libra", "against", "for"), ("rollout", "weak", "strong")):
         page = result[method]._repr_html_()
-        (bar,) = re.findall(r"(\w+)<span style=\"flex:1;height:6px;background:linear-gradient\(90deg,([^\"]+)\)\"></span>(\w+)", page)
+        (bar,) = re.findall(r"(\w+)<div style=\"flex:1;height:6px;background:linear-gradient\(90deg,([^\"]+)\)\"></div>(\w+)", page)
         assert (bar[0], bar[2]) == (low, high)
         stops = re.findall(r"rgba\((\d+),(\d+),(\d+),([\d.]+)\)", bar[1])
         ends = colours(np.array([-1.0 if low == "against" else 0.0, 1.0]), low == "against")
