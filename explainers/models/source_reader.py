@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -47,10 +47,12 @@ class SourceReader:
         of one. Raises ExplainerError for several, and for a prompt.
         """
         given = list(inputs) if isinstance(inputs, list | tuple) else [inputs]
-        given = [_without_prompt(each) for each in given]
+        given = [picture for each in given for picture in _without_prompt(each)]
         prepared = prepare_images(self.module, self.recipe, self.notes, given[0] if len(given) == 1 else given)
         if len(prepared) != 1:
-            raise ExplainerError(f"This model writes from one picture or sound at a time, and {len(prepared)} were sent.")
+            raise ExplainerError(
+                f"This model writes from one picture or sound at a time, and {len(prepared)} were sent: send them one by one."
+            )
         record = prepared.inputs[0]
         assert isinstance(record, ImageInput)
         grid = self.grid_of(*prepared.tensors[PIXELS].shape[-2:])
@@ -85,13 +87,13 @@ class SourceReader:
         check_places(module, structure, run_pictures, {PIXELS: tensors[PIXELS][:1]}, place, self.grid)
 
 
-def _without_prompt(given: Any) -> Any:
-    """Return the picture of ``given``, if that has an empty prompt, else ``given``. Raises ExplainerError for a prompt with words."""
+def _without_prompt(given: Any) -> Sequence[Any]:
+    """Return the pictures of ``given`` if it has an empty prompt, else ``given`` alone. Raises ExplainerError for a prompt with words."""
     if not isinstance(given, PicturePrompt):
-        return given
+        return [given]
     if given.text.strip():
         raise ExplainerError("This model writes from a picture or a sound alone, and a text was sent with it: leave the text out.")
-    return given.pictures[0]
+    return given.pictures
 
 
 def source_reader(

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
+from explainers.errors import ExplainerError
 from explainers.models.eval_mode import evaluating
 
 #: The name under which pictures, and sounds as pictures, lie among the tensors of a model.
@@ -57,6 +58,8 @@ def source_tensors(module: nn.Module, tensors: Mapping[str, Tensor]) -> dict[str
 def start_of_sound(module: Any, tensors: Mapping[str, Tensor]) -> list[int]:
     """Return the ids with which the decoder of ``module``, a Whisper, begins for the sound in ``tensors``: its start, the language (that of
     its settings, else the one that it hears, if it knows several), the task, and that no times are written. As transformers does it.
+
+    Raises ExplainerError if its settings name a language or a task that it does not know.
     """
     config, first = module.generation_config, module.generation_config.decoder_start_token_id
     languages, tasks = (getattr(config, name, None) or {} for name in ("lang_to_id", "task_to_id"))
@@ -64,13 +67,31 @@ def start_of_sound(module: Any, tensors: Mapping[str, Tensor]) -> list[int]:
     forced = [] if language or task else getattr(config, "forced_decoder_ids", None) or []
     given = [first, *(token for _, token in sorted(forced))]
     if language is not None:
-        given[1:2] = [languages[language if language in languages else f"<|{language}|>"]]
+        given[1:2] = [_id_of_language(language, languages)]
     elif languages and given[1:2] in ([], [None]):
         with torch.no_grad(), evaluating(module):
             given[1:2] = module.detect_language(**source_tensors(module, tensors)).tolist()
     if tasks and not set(given) & set(tasks.values()) and (task is not None or language is not None):
-        given.append(tasks[task or "transcribe"])
+        if (chosen := task or "transcribe") not in tasks:
+            raise ExplainerError(f"This model knows no task {chosen!r}: set generation_config.task of its module to {_one_of(tasks)}.")
+        given.append(tasks[chosen])
     silent = getattr(config, "no_timestamps_token_id", None)
     if silent is not None and given[-1] != silent:
         given.append(silent)
     return [token for token in given if token is not None]
+
+
+def _id_of_language(language: str, ids: Mapping[str, int]) -> int:
+    """Return the id of the token of a ``language``, named "de", "German" or as its token "<|de|>", from the ``ids`` of such tokens."""
+    from transformers.models.whisper.tokenization_whisper import TO_LANGUAGE_CODE
+
+    named = language.lower()
+    token = next((token for token in (named, f"<|{TO_LANGUAGE_CODE.get(named, named)}|>") if token in ids), None)
+    if token is None:
+        raise ExplainerError(f"This model knows no language {language!r}: set generation_config.language of its module to {_one_of(ids)}.")
+    return ids[token]
+
+
+def _one_of(names: Collection[str]) -> str:
+    """Return what to choose from, ``names`` or None, in words."""
+    return f"one of {', '.join(names)}, or to None" if names else "None"

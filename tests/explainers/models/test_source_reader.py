@@ -226,8 +226,9 @@ def test_a_folder_opens_and_reads_a_picture_alone(tmp_path: Path, monkeypatch: p
     assert again.tensors["input_ids"].tolist() == answers[0]
     with pytest.raises(ExplainerError, match="a text was sent with it: leave the text out"):
         model.prepare(explainers.PicturePrompt(SCAN, "What is written?"))
-    with pytest.raises(ExplainerError, match="one picture or sound at a time, and 2 were sent"):
-        model.prepare([SCAN, SCAN])
+    for several in ([SCAN, SCAN], explainers.PicturePrompt([SCAN, SCAN], "")):
+        with pytest.raises(ExplainerError, match="one picture or sound at a time, and 2 were sent: send them one by one"):
+            model.prepare(several)
 
 
 @pytest.mark.parametrize("name", PICTURE_ENCODERS)
@@ -257,6 +258,7 @@ STARTS: dict[str, dict[str, Any]] = {
     "plain": {},
     "hears its language": {**SEVERAL, "no_timestamps_token_id": 12},
     "told its language": {**SEVERAL, "no_timestamps_token_id": 12, "language": "de"},
+    "told its language by name": {**SEVERAL, "no_timestamps_token_id": 12, "language": "German"},
     "translates": {**SEVERAL, "no_timestamps_token_id": 12, "language": "<|en|>", "task": "translate"},
     "forced task": {**SEVERAL, "forced_decoder_ids": [[1, None], [2, 10]]},
     "forced all": {"no_timestamps_token_id": 12, "forced_decoder_ids": [[1, 12]]},
@@ -277,6 +279,19 @@ def test_a_sound_is_begun_as_transformers_begins_it(name: str) -> None:
     features = pixels[:, 0].flip(1)
     theirs = module._retrieve_init_tokens(features, 1, settings, module.config, SOUND_FRAMES, {})[0].tolist()
     assert start_of_sound(module, {"pixel_values": pixels}) == theirs
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({**SEVERAL, "language": "Martian"}, r"no language 'Martian'.*generation_config\.language.*one of <\|en\|>, <\|de\|>, or to None"),
+        ({"language": "english"}, "no language 'english'.*to None"),
+        ({**SEVERAL, "task": "sing"}, r"no task 'sing'.*generation_config\.task.*one of transcribe, translate, or to None"),
+    ],
+)
+def test_a_language_or_task_that_a_writer_from_sounds_does_not_know_is_refused(settings: dict[str, Any], message: str) -> None:
+    with pytest.raises(ExplainerError, match=message):
+        start_of_sound(sound_writer(**settings), {"pixel_values": torch.randn(1, 1, SOUND_BANDS, SOUND_FRAMES)})
 
 
 @pytest.mark.parametrize("name", ["plain", "hears its language"])
