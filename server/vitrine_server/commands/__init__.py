@@ -57,7 +57,7 @@ class PartialFailure(Exception):
 
 
 #: An argument of Python in a message of the engine, as in "leave chat= out" or "with at='similar'": its name, and its value if it has one.
-_ARGUMENT = re.compile(r"""(?<![\w?&/])([a-z_]{2,})=(?:'([^']*)'|"([^"]*)"|(\w+))?""")
+_ARGUMENT = re.compile(r"""(?<![\w?&/])([a-z_]{2,})=(?:'([^']*)'|"([^"]*)"|(-?\w+(?:\.\w+)*))?""")
 
 
 def in_flags(message: str, options: Collection[str]) -> str:

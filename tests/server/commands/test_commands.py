@@ -167,6 +167,7 @@ def test_threads_wait_asleep_unless_the_environment_says_otherwise(told: str | N
         ("Put it around the prompt with chat=True.", "Put it around the prompt with --chat."),
         ("at='similar' compares with something", "--at similar compares with something"),
         ("choose batch_size=2", "choose --batch-size 2"),
+        ("batch_size=-1.5 is no number of inputs.", "--batch-size -1.5 is no number of inputs."),
         ("pass preprocess= to wrap", "pass preprocess= to wrap"),  # no option of the command
         ("input_x_gradient?at=pixels", "input_x_gradient?at=pixels"),  # a spec, as it is typed
     ],
