@@ -142,7 +142,8 @@ def reproduce(
     metrics  metrics that replace the protocol's; each is measured on every data set, with every set of options
     pictures number of inputs of the first model and data set whose maps are drawn; None: as many as the protocol says; 0: none
 
-    Raises ExplainerError, with advice on how to get them, if no model or no data is available.
+    Raises ExplainerError, with advice on how to get them, if no model or no data is available; and, before anything is measured, for
+    pictures of a protocol without maps, or of data without an input of two classes.
     """
     if metrics and protocol.kind == "runs":
         protocol = _with_metrics(protocol, metrics)
@@ -152,6 +153,7 @@ def reproduce(
     sources = _sources(protocol, open_model, models, data, missing)
     if not sources:
         raise ExplainerError(f"Nothing of {protocol.name} is at hand. {' '.join(missing)}")
+    drawn = _pictures(protocol, sources[0], protocol.pictures if pictures is None else pictures, options or {})
     statements: list[str] = []
     count = limit or (protocol.inputs if data is not None else STAND_IN_INPUTS)
     if protocol.kind == "names":
@@ -163,7 +165,6 @@ def reproduce(
         statements.insert(0, f"Stands in for the paper's models and data: {places}.")
     table = replace(table, notes=(*statements, *table.notes, *protocol.notes), differences=protocol.differences)
     drawing = None if protocol.figure is None else curves_of(table, protocol.figure.x, protocol.figure.y)
-    drawn = _pictures(protocol, sources[0], protocol.pictures if pictures is None else pictures, options or {})
     return Reproduction(protocol, table, published_table(protocol), tuple(missing), drawing, drawn)
 
 
@@ -176,7 +177,7 @@ def _pictures(protocol: Protocol, source: _Source, count: int, given: Mapping[st
     if count < 0:
         raise ExplainerError(f"The maps of {count} inputs cannot be drawn: pass 0 or more pictures.")
     if not protocol.pictures:
-        raise ExplainerError(f"{protocol.name} is no figure of maps: leave out --pictures.")
+        raise ExplainerError(f"{protocol.name} is no figure of maps: leave pictures= out.")
     lacks = missing_requirements(source.model)
     requests = {spec: parse(spec) for spec in (spec_of(row, source.model) for row in protocol.rows)}
     specs = [spec for spec, request in requests.items() if reason_against(request.method, lacks, request.options) is None]

@@ -222,7 +222,11 @@ def test_pictures_are_a_row_for_each_class_and_a_column_for_each_method(tmp_path
         targets = [{title[1] for title in of_class} for of_class in of_classes]
         assert [len(names) for names in targets] == [1, 1]
         assert targets[0] != targets[1]
-    with pytest.raises(ExplainerError, match="chefer-table1 is no figure of maps"):
+
+
+def test_pictures_that_cannot_be_drawn_are_refused_before_anything_is_measured(tmp_path: Path) -> None:
+    with pytest.raises(ExplainerError, match="chefer-table1 is no figure of maps: leave pictures= out"):
         reproduce(find_protocol("chefer-table1"), tmp_path, open_model=loaded, limit=1, pictures=1)
     with pytest.raises(ExplainerError, match="pass 0 or more pictures"):
-        reproduce(protocol, tmp_path, open_model=loaded, limit=1, pictures=-1)
+        reproduce(find_protocol("chefer-figure3"), tmp_path, open_model=loaded, limit=1, pictures=-1)
+    assert not list(tmp_path.iterdir())  # no run was begun
