@@ -71,6 +71,17 @@ def rank_evidence(draws: int, as_good: int, error: float) -> float:
 
 
 @cache
+def most_draws(share: float, share_error: float, rank_error: float, usual: int) -> int:
+    """Return how many random sets to draw at most: ``usual`` ones, or, where that is more, twice as many as are needed if none is as good.
+    The arguments are those of :func:`draws_needed`.
+    """
+    most = usual
+    while (needed := draws_needed(0, share, share_error, rank_error, most)) is None:
+        most *= 2
+    return max(usual, 2 * needed)
+
+
+@cache
 def draws_needed(as_good: int, share: float, share_error: float, rank_error: float, most: int) -> int | None:
     """Return the smallest number of random sets, ``as_good`` of them as good, at which both hold: a set is better than ``share`` of them
     with an error of at most ``share_error``, and it is no random set with an error of ``rank_error``. None if ``most`` are too few.

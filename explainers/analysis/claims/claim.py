@@ -18,7 +18,7 @@ are corrected for the number of maps that were looked at: the error is that any 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Annotated, Any
 
@@ -26,7 +26,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from explainers.analysis.claims.betting import draws_needed, lower_bound, upper_bound
+from explainers.analysis.claims.betting import draws_needed, lower_bound, most_draws, upper_bound
 from explainers.analysis.claims.draws import Draws
 from explainers.analysis.claims.rivals import rival_of
 from explainers.analysis.counterfactual import content_indices, parts_of
@@ -50,9 +50,13 @@ SHARE = 0.95
 ERROR = 0.05
 #: The smallest fall of an answer (from 0 to 1) that is worth a claim.
 LEAST = 0.1
-MAX_DRAWS = 400
+MAX_DRAWS = 400  # unless a small error or many maps need more than half of them
+MIN_ERROR = 0.001  # a smaller one needs ten thousand random sets or more
 LARGEST_SHARE = 1 / 3  # of the parts, in a set that a claim may be about
 _FIRST_LOOK = 8  # draws
+#: Why there is no claim of prompts and of texts in windows, and what to do instead.
+NEEDS_WHOLE_INPUT = "A claim is about a picture, a molecule, or a text that the model reads whole."
+EXPLAIN_WHOLE_INPUT = "Explain the picture, or a shorter text."
 TIE = 1e-6  # falls that differ by no more are equal but for rounding
 _SMALL_NUMBERS = ("no", "one", "two", "three", "four", "five")
 
@@ -135,18 +139,21 @@ def claim(
     result     the explanation, with a map of ``method``: of a picture, a text or a molecule
     target     the label of one of the explained targets; None: the first
     error      the largest probability, over the draws of fillings and of random sets, that the claim is wrong. As large is the probability
-               that a map of random numbers earns one
+               that a map of random numbers earns one. From 0.001 to less than 0.5; the smaller, the more draws
     least      the smallest fall worth a claim, of the answer, a probability from 0 to 1; of a contrast "a, not b" it is that of a where
                only a and b are possible
-    looked_at  the number of maps among which this one was chosen; None: those of the result, without controls
+    looked_at  the number of maps among which this one was chosen, over methods and targets; None: those of the result, without controls
     seed       of all draws
     progress   called before each forward pass with how many answers there are, and how many there will be after it
     cancelled  asked before each forward pass; when true, :class:`Cancelled` is raised
 
     Raises ExplainerError for another model than the explained one, for a method without a map, for an answer that has no range (a
-    regression, a single prompt), and for an input whose parts cannot be replaced (prompts, clips, texts in windows).
+    regression, a single prompt), for an input whose parts cannot be replaced (prompts, clips, texts in windows, and pictures or sounds that
+    a text is written from), and for numbers that are out of range.
     """
     check_errors(error, least)
+    if looked_at is not None and looked_at < 1:
+        raise ExplainerError(f"looked_at={looked_at}: send how many maps this one was chosen among, 1 or more, or leave looked_at= out.")
     model = model_of(model)
     label = result.targets[0].label if target is None else target
     infos = [info for info in result.targets if info.label == label]
@@ -166,16 +173,25 @@ def claim(
     if model.weights_digest != result.weights_digest:
         raise ExplainerError(f"The result is of {result.model} with other weights: pass the model that was explained.")
     if result.prompts or result.windows:
-        raise ExplainerError("A claim is about a picture, a molecule, or a text that the model reads whole.")
+        raise ExplainerError(f"{NEEDS_WHOLE_INPUT} {EXPLAIN_WHOLE_INPUT}")
     draws = draws_of_result(model, result, label, seed=seed, before_pass=before_pass)
-    count = len({other.method for other in result.maps if not is_control(other.method)}) if looked_at is None else looked_at
-    return find_claim(draws, ranked_map(maps[0]), result.input, error=error, least=least, looked_at=max(1, count))
+    count = count_looked_at((each.method, each.target) for each in result.maps) if looked_at is None else looked_at
+    return find_claim(draws, ranked_map(maps[0]), result.input, error=error, least=least, looked_at=count)
+
+
+def count_looked_at(maps: Iterable[tuple[str, str]]) -> int:
+    """Return the number of ``maps`` of an explanation, given as (method, target), for which the error of a claim is corrected: all but
+    controls; at least 1.
+    """
+    return max(1, sum(not is_control(method) for method, _ in set(maps)))
 
 
 def check_errors(error: float, least: float) -> None:
-    """Raise ExplainerError unless ``error`` lies between 0 and 0.5, and ``least``, a fall, between 0 and 1."""
-    if not 0 < error < 0.5 or not 0 < least < 1:
-        raise ExplainerError(f"error={error:g} and least={least:g}: send an error between 0 and 0.5, and a fall between 0 and 1.")
+    """Raise ExplainerError unless ``error`` lies between ``MIN_ERROR`` and 0.5, and ``least``, a fall, between 0 and 1."""
+    if not MIN_ERROR <= error < 0.5 or not 0 < least < 1:
+        raise ExplainerError(
+            f"error={error:g} and least={least:g}: send an error from {MIN_ERROR:g} to less than 0.5, and a fall between 0 and 1."
+        )
 
 
 def draws_of_result(model: Model, result: Explanation, label: str, *, seed: int = 0, before_pass: BeforePass | None = None) -> Draws:
@@ -333,19 +349,19 @@ def _try(draws: Draws, chosen: Sequence[int], bound_error: float, rank_error: fl
                 bounds.append(FillingFall(filling.name, filling.words, low, high, is_drawn=True))
         return TriedSize(size, not why, why, count, as_good, tuple(bounds))
 
-    count = 0
+    count, most = 0, most_draws(SHARE, bound_error, rank_error, MAX_DRAWS)
     following: int | None = _FIRST_LOOK
     while following is not None:
         count = following
         falls = draws.set_falls(chosen, count)
         as_good = int((falls - draws.random_falls(size, count) <= TIE).any(1).sum())
-        needed = draws_needed(as_good, SHARE, bound_error, rank_error, MAX_DRAWS)
+        needed = draws_needed(as_good, SHARE, bound_error, rank_error, most)
         if needed is None:
             return outcome(f"{as_good} of {count} sets of as many drawn at random lower it as much under a filling")
         if count >= needed:
             if all(fall_bounds(column, draws.whole, bound_error)[0] >= least for column in falls[:, drawn].T):
                 return outcome("")
-            needed = min(MAX_DRAWS, count + count // 2)
+            needed = min(most, count + count // 2)
         following = min(needed, 2 * count + _FIRST_LOOK) if count < needed else None
     return outcome(f"after {count} draws their mean fall may still be below {least:g}")
 
@@ -369,7 +385,7 @@ def _claim_in_words(draws: Draws, best: TriedSize, target: str, noun: str, error
     return (
         f"Replacing {these} by any of the {number} fillings ({names}) lowers the probability of {target} by at least {fall:.2f} on "
         f"average, and by more than replacing {best.size} {plural} drawn at random in at least {SHARE:.0%} of draws "
-        f"(error at most {error:.0%}, over draws of fillings and of random sets{maps})."
+        f"(error at most {100 * error:g}%, over draws of fillings and of random sets{maps})."
     )
 
 

@@ -72,10 +72,13 @@ def input_fillings(
     Raises ExplainerError for an input of another kind.
     """
     if model.reads_pictures or model.side == "text":
-        raise ExplainerError("Parts can be replaced in a picture, a text or a molecule, and not in a prompt.")
+        raise ExplainerError(
+            "Parts can be replaced in a picture, a text or a molecule, not in a prompt and not in a picture or sound about which a text is "
+            "written: choose a classifier, or a model that continues a text."
+        )
     if isinstance(shown, ImageInput):
         if grid is None or tensors["pixel_values"].dim() != 4:
-            raise ExplainerError("Parts can be replaced in a picture that lies on a grid of patches, and not in a clip.")
+            raise ExplainerError("Parts can be replaced in a picture that lies on a grid of patches, and not in a clip: send one picture.")
         return picture_fillings(model, tensors, grid)
     content = ~torch.tensor([token.special for token in shown.tokens])
     if model.kind == "molecule":
@@ -103,8 +106,6 @@ def picture_fillings(model: Model, tensors: Mapping[str, Tensor], grid: tuple[in
         return mean + spread * drawn.to(pixels)
 
     def others(draws: Sequence[int]) -> Tensor:
-        if height % rows or width % columns:
-            raise ExplainerError(f"A picture of {height} x {width} pixels has no whole patches on a grid of {rows} x {columns}.")
         size = (height // rows, width // columns)
         cells = F.unfold(pixels.float(), size, stride=size)[0].T  # (patches, numbers)
         chosen = torch.stack([torch.randint(count, (count,), generator=generator_of(draw)) for draw in draws])

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any
 
 import torch
@@ -11,7 +10,6 @@ from pydantic import Field
 from explainers.analysis.claims import claim as claims
 from explainers.analysis.claims.draws import Draws
 from explainers.json_records import schema_of
-from explainers.methods.registry import is_control
 from explainers.records.input_json import input_from_json
 from vitrine_server.http.problems import Problem
 from vitrine_server.jobs.queue.study import MANY_PASSES
@@ -43,8 +41,7 @@ def claim(subject: Subject, wanted: ClaimRequest) -> dict[str, Any]:
     """
     document = subject.document
     if "prompts" in document or "windows" in document:
-        detail = "A claim is about a picture, a molecule, or a text that the model reads whole."
-        raise Problem(422, "no-claim", detail, send="Explain the picture, or a shorter text.")
+        raise Problem(422, "no-claim", claims.NEEDS_WHOLE_INPUT, send=claims.EXPLAIN_WHOLE_INPUT)
     output = output_of(subject, wanted.target)
     scores = maps_of(document, output.label, [wanted.method])[wanted.method]
     entry = next(entry for entry in document["maps"] if (entry["method"], entry["target"]) == (wanted.method, output.label))
@@ -57,12 +54,8 @@ def claim(subject: Subject, wanted: ClaimRequest) -> dict[str, Any]:
     # all maps of an explanation share its random sets, and a reloaded page asks the same again
     draws: Draws = subject.model.cached(("claim", document["id"], output.label), make_draws)
     draws.before_pass = subject.before_pass
+    looked_at = claims.count_looked_at((each["method"], each["target"]) for each in document["maps"])
     with torch.no_grad():
-        outcome = claims.find_claim(draws, ranked, shown, looked_at=_count_methods(document))
+        outcome = claims.find_claim(draws, ranked, shown, looked_at=looked_at)
     subject.notes.extend(outcome.notes)
     return outcome.to_json()
-
-
-def _count_methods(document: Mapping[str, Any]) -> int:
-    """Return the number of methods whose maps a person saw in an explanation, without controls; at least 1."""
-    return max(1, len({entry["method"] for entry in document["maps"] if not is_control(entry["method"])}))

@@ -9,7 +9,7 @@ import pytest
 from scipy.optimize import brentq
 from scipy.stats import binomtest
 
-from explainers.analysis.claims.betting import BETS, draws_needed, log_stake, lower_bound, rank_evidence, upper_bound
+from explainers.analysis.claims.betting import BETS, draws_needed, log_stake, lower_bound, most_draws, rank_evidence, upper_bound
 
 ERROR = 0.05
 
@@ -104,3 +104,11 @@ def test_the_draws_needed_are_the_first_that_are_enough() -> None:
         assert found == first
     assert draws_needed(30, 0.9, 0.05, 0.05, 100) is None
     assert draws_needed(3, 0.9, 0.05, 0.05, 2) is None
+
+
+def test_a_small_error_is_given_twice_the_draws_that_it_needs() -> None:
+    assert most_draws(0.95, 0.05, 0.05, 400) == 400
+    error = 0.0025
+    # the stake with none as good, (1 - (1 - error / 2) ** (n + 1)) / (error / 2), must reach 1 / error
+    needed = math.ceil(math.log(2) / -math.log(1 - error / 2)) - 1
+    assert most_draws(0.95, 0.05, error, 400) == 2 * needed > 400

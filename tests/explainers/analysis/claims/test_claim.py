@@ -122,6 +122,21 @@ def test_more_maps_looked_at_take_more_draws() -> None:
     assert "30 maps looked at" in many.sentence
 
 
+def test_the_maps_of_all_targets_count_as_looked_at_and_controls_do_not() -> None:
+    model = image_model()
+    result = explainers.explain(model, picture(), ["dog", "fork"], ["input_x_gradient", "saliency", "random"])
+    assert explainers.claim(model, result, "input_x_gradient", "dog").looked_at == 4
+    assert explainers.claim(model, result, "random", "dog").looked_at == 4
+    assert explainers.claim(model, result, "input_x_gradient", "dog", looked_at=1).looked_at == 1
+
+
+def test_an_error_is_written_with_its_digits() -> None:
+    for error, said in ((0.025, "error at most 2.5%,"), (0.05, "error at most 5%,"), (0.001, "error at most 0.1%,")):
+        found = find_claim(toy(), TRUE_MAP, SHOWN, error=error)  # so small an error has a claim too, of more draws
+        assert found.holds
+        assert said in found.sentence
+
+
 def test_sizes_double_up_to_a_third_and_leave_out_what_a_random_order_finds() -> None:
     assert sizes_of(64, 0.05) == [2, 4, 8, 16]  # one of 64 patches is the best by chance too often
     assert sizes_of(196, 0.05) == [2, 4, 8, 16, 32, 64]
@@ -182,7 +197,9 @@ def test_what_has_no_claim_is_refused() -> None:
         ({"method": "rollout"}, "There is no map 'rollout'"),
         ({"target": "gorilla"}, "'gorilla' was not explained"),
         ({"error": 0.7}, "error=0.7"),
+        ({"error": 0.0001}, "error=0.0001.*from 0.001 to less than 0.5"),
         ({"least": 0.0}, "least=0"),
+        ({"looked_at": 0}, "looked_at=0: send how many maps"),
     ]
     for arguments, message in refused:
         with pytest.raises(ExplainerError, match=message):
@@ -195,7 +212,7 @@ def test_what_has_no_claim_is_refused() -> None:
     with pytest.raises(ExplainerError, match="this one has no range"):
         explainers.claim(clip, alone, "input_x_gradient")
     words = explainers.explain(clip, picture(), ["a dog", "a cat"], ["input_x_gradient"], side="text")
-    with pytest.raises(ExplainerError, match="a text that the model reads whole"):
+    with pytest.raises(ExplainerError, match=r"a text that the model reads whole\. Explain the picture"):
         explainers.claim(clip, words, "input_x_gradient", words.targets[0].label)
 
 
