@@ -26,17 +26,17 @@ export const toCsv = (rows) =>
     .join("");
 
 /**
- * Make a button that saves `rows()` under the name that `name()` gives, without its ending.
+ * Make a button that saves `rows()` under the name that `name()` gives, without its ending; `report` shows why it
+ * could not.
  * @param {() => (string | number | null | undefined)[][]} rows
  * @param {() => string | Promise<string>} name
+ * @param {(problem: any) => void} report
  * @returns {HTMLButtonElement}
  */
-export const csvButton = (rows, name) =>
-  el(
-    "button",
-    { type: "button", class: "act plain csv", on: { click: async () => saveCsv(rows(), await name()) } },
-    "CSV",
-  );
+export function csvButton(rows, name, report) {
+  const press = async () => saveCsv(rows(), await name());
+  return el("button", { type: "button", class: "act plain csv", on: { click: () => press().catch(report) } }, "CSV");
+}
 
 /**
  * Save rows as a file of this name, without its ending.

@@ -17,7 +17,7 @@ import { showWithout } from "./inputwithout.js";
  * @param {Explanation["input"]} input
  * @returns {string[]}
  */
-function partsOf(input) {
+function namesOfParts(input) {
   if (input?.kind === "image") return ["patch", "patches"];
   return input && "molecule" in input && input.molecule ? ["atom", "atoms"] : ["word", "words"];
 }
@@ -39,7 +39,7 @@ export async function showClaim({ place, id, map, signal }) {
       sheet,
     ]);
     if (signal.aborted) return;
-    const { says, more, whole } = claimInWords(found, partsOf(input));
+    const { says, more, whole } = claimInWords(found, namesOfParts(input));
     const shown = el("div", { class: "changed" });
     place.replaceChildren(
       el("p", { class: "says", role: "status" }, ...unbroken(says)),

@@ -57,6 +57,7 @@ class LogitParts {
         csvButton(
           () => (this.answer ? rowsOf(this.answer) : []),
           () => nameFor(this.subject.id, "prior-or-pixels"),
+          report,
         ),
       ),
       this.statusLine,

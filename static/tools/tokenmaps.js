@@ -61,6 +61,7 @@ class TokenPictures {
         csvButton(
           () => this.#rows(),
           () => nameFor(this.subject.id, "token-maps"),
+          report,
         ),
       ),
       this.maps,

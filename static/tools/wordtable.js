@@ -109,6 +109,7 @@ class WordTable {
         csvButton(
           () => this.#csv(),
           () => nameFor(String(workbench.id), "words"),
+          report,
         ),
       ),
       el("div", { class: "listing", tabIndex: 0, role: "region", "aria-label": "Table of words" }, this.table),

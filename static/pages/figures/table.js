@@ -1,6 +1,7 @@
 // The figures of a run as a table, a row a method, a column a metric, sorted by any of them.
 
 import { byId, el, svg } from "../../core/dom.js";
+import { reportProblem } from "../../core/problems.js";
 import { csvButton, runRows } from "../../export/csv.js";
 import { stem } from "../../export/titles.js";
 import { remember, remembered } from "./address.js";
@@ -225,6 +226,7 @@ export function drawTable(run) {
   const take = csvButton(
     () => runRows(run),
     () => stem(run.id),
+    (problem) => reportProblem(problem, byId("status")),
   );
   byId("status").after(take);
 }
