@@ -9,7 +9,7 @@ from explainers.collection.report_parts import with_interval
 from explainers.collection.slices.records import CopyTest, HidingTest, Slice, Slices
 from explainers.evaluation.statistics import ALPHA
 
-MOST_KEEP_BELOW = 0.5  # share of answers that change without what a slice names, below which most stay
+MIN_NEEDED_SHARE = 0.5  # of the answers that change without what a slice names, from which most count as needing it
 
 
 @dataclass(frozen=True)
@@ -62,7 +62,7 @@ def _says(each: Slice) -> str:
     if copied is not None and copied.copied.value is not None and copied.elsewhere.value is not None:
         answer = "their answer" if each.answer is None else f"“{each.answer}”"
         what = "What these pictures show there" if each.word is None else f"The word “{each.word}”"
-        into, other = ("pictures", "as much from elsewhere in them") if each.word is None else ("texts", "another word in its stead")
+        into, other = ("pictures", "as much from elsewhere in them") if each.word is None else ("texts", "another word in its place")
         sentences.append(
             f"{what} pushes the model to {answer}. Put into {into} with other answers, it makes this answer "
             f"{_hundredfold(copied.copied.value)} % probable, against {_hundredfold(copied.elsewhere.value)} % by {other}."
@@ -81,6 +81,8 @@ def _leaves_open(each: Slice) -> str:
     sentences = [may_be_right]
     if each.test is None:
         sentences.append("Whether the model answers by it: it was not asked.")
+    elif not each.test.changed.of:
+        sentences.append("Whether the answer needs it: without it, too little is left of these inputs to ask the model.")
     elif _most_keep(each.test):
         rest = "the rest of the picture" if each.word is None else "the rest of the text"
         box = " The place may also be larger than was found." if each.word is None else ""
@@ -105,7 +107,8 @@ def _next_step(each: Slice) -> str:
 
 
 def _most_keep(test: HidingTest) -> bool:
-    return test.changed.value is None or test.changed.value < MOST_KEEP_BELOW
+    """Return whether most answers stay without what a slice names, or none could be asked."""
+    return test.changed.value is None or test.changed.value < MIN_NEEDED_SHARE
 
 
 def _kept(changed: Share) -> int:

@@ -101,6 +101,9 @@ def copied(value: float, elsewhere: float) -> CopyTest:
     )
 
 
+NONE_CHANGED = {"changed": share(0, 0), "changed_elsewhere": share(0, 0)}
+
+
 def hidden(changed: int) -> HidingTest:
     small = Mean(20, 0.003, 0.001, 0.005)
     return HidingTest(rows=20, fall=small, elsewhere=small, difference=small, changed=share(changed, 20), changed_elsewhere=share(0, 20))
@@ -126,6 +129,10 @@ def test_answers_that_stay_do_not_acquit_a_place(corner: Collection) -> None:
     assert "pushes" not in untested.says
     uncopied = finding_of(replace(each, test=hidden(15), copy_test=None))
     assert "that was not tested" in uncopied.leaves_open
+    empty = HidingTest(rows=0, **dict.fromkeys(("fall", "elsewhere", "difference"), Mean(0, None, None, None)), **NONE_CHANGED)
+    too_short = finding_of(replace(each, test=empty))
+    assert "without it, too little is left of these inputs to ask the model" in too_short.leaves_open
+    assert "0 of 0" not in too_short.leaves_open
 
 
 def test_a_word_may_be_a_good_reason(corner: Collection) -> None:
