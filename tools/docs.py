@@ -274,7 +274,7 @@ def truth_controls_markdown() -> str:
 
 
 def _truth_controls(document: dict[str, Any]) -> str:
-    """Return that table for the comparison in ``document``."""
+    """Return the table of :func:`truth_controls_markdown` for another comparison of metrics with the truth, ``document``."""
     from explainers.evaluation.known_truth.truth_in_words import INPUT_CONTROLS, place_in_words
 
     def figures(metric: dict[str, Any], names: tuple[str, ...]) -> str:
@@ -304,7 +304,7 @@ def truth_metrics_markdown() -> str:
 
 
 def _truth_metrics(document: dict[str, Any]) -> str:
-    """Return that table for the comparison in ``document``."""
+    """Return the table of :func:`truth_metrics_markdown` for another comparison of metrics with the truth, ``document``."""
     from explainers.evaluation.known_truth.truth_in_words import KINDS, agreement_in_words
 
     def cell(figure: dict[str, Any] | None) -> str:
