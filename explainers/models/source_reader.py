@@ -105,7 +105,7 @@ def source_reader(
     """
     encoder: Any = module.get_encoder()  # type: ignore[operator]  # of transformers
     with torch.no_grad(), evaluating(module):
-        count = encoder(source.taken(pixels[:1]))[0].shape[1]
+        count = encoder(source.from_pixels(pixels[:1]))[0].shape[1]
     if isinstance(recipe, SoundPreparation):
         grid_of = recipe.shape.grid
     else:

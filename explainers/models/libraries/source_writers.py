@@ -29,7 +29,7 @@ class WriterSource:
         """Return whether the source is a sound, as a spectrogram."""
         return self.argument != PIXELS
 
-    def taken(self, pixels: Tensor) -> Tensor:
+    def from_pixels(self, pixels: Tensor) -> Tensor:
         """Return pictures, ``pixels`` (B, channels, height, width), as the module takes them: a spectrogram (B, bands, frames) has low
         frequencies first, its picture below.
         """
@@ -52,7 +52,7 @@ def writer_source_of(module: nn.Module) -> WriterSource | None:
 def source_tensors(module: nn.Module, tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
     """Return the source in ``tensors``, those of a model, as ``module``, an encoder-decoder that writes, takes it."""
     source = writer_source_of(module)
-    return dict(tensors) if source is None else {source.argument: source.taken(tensors[PIXELS])}
+    return dict(tensors) if source is None else {source.argument: source.from_pixels(tensors[PIXELS])}
 
 
 def start_of_sound(module: Any, tensors: Mapping[str, Tensor]) -> list[int]:

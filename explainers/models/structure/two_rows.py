@@ -275,7 +275,7 @@ class TwoRows(nn.Module):
         marked = tensors.get(DECODER_TOKENS)
         source = ids.shape[1] - (1 if marked is None else int(marked[0].sum()))
         if self.source is not None:
-            shown = {self.source.argument: self.source.taken(tensors[PIXELS]), _WRITTEN: ids[:, source:]}
+            shown = {self.source.argument: self.source.from_pixels(tensors[PIXELS]), _WRITTEN: ids[:, source:]}
             return shown if mask is None else {**shown, "decoder_attention_mask": mask[:, source:]}
         given = {"input_ids": ids[:, :source], _WRITTEN: ids[:, source:]}
         return given if mask is None else {**given, "attention_mask": mask[:, :source], "decoder_attention_mask": mask[:, source:]}

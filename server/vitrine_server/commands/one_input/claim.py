@@ -21,7 +21,9 @@ def add(commands: Commands) -> None:
         "  vitrine claim --text-file review.txt --methods attcat --error 0.01",
     )
     add_question(parser)
-    parser.add_argument("--error", type=float, default=0.05, help="the largest probability that a claim is wrong (default 0.05)")
+    parser.add_argument(
+        "--error", type=float, default=0.05, help="the largest probability that a claim is wrong, from 0.001 (default 0.05)"
+    )
     parser.add_argument("--least", type=float, default=0.1, help="the smallest fall worth a claim, from 0 to 1 (default 0.1)")
     parser.add_argument("--json", action="store_true", help="print the claims as JSON")
     parser.set_defaults(run=run)
