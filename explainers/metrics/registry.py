@@ -233,12 +233,13 @@ NORMALISED_AOPC = "naopc"  # the metric that takes the limits of a model out
 
 def warn_across_models(metrics: Collection[str], models: Collection[str]) -> list[str]:
     """Return a note for a table of these ``metrics`` over these ``models``, both by name, if it holds several models and a metric whose
-    values do not compare between them, and not the normalised AOPC, which does; else an empty list.
+    values do not compare between them; else an empty list. The note names the normalised AOPC, which does, in the table or to be added.
     """
     titles = [metric.title for name, metric in METRICS.items() if name in metrics and not metric.compares_models]
-    if len(set(models)) < 2 or not titles or NORMALISED_AOPC in metrics:
+    if len(set(models)) < 2 or not titles:
         return []
+    instead = "The normalised AOPC" if NORMALISED_AOPC in metrics else f"For texts and molecules the normalised AOPC ({NORMALISED_AOPC})"
     return [
-        f"{', '.join(titles)}: how small and how large the value can be depends on the model, so compare methods of one model alone. For "
-        f"texts and molecules the normalised AOPC ({NORMALISED_AOPC}) compares between models (Edin et al., 2025)."
+        f"{', '.join(titles)}: how small and how large the value can be depends on the model, so compare methods of one model alone. "
+        f"{instead} compares between models (Edin et al., 2025)."
     ]
