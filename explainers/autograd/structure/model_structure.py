@@ -67,7 +67,7 @@ from explainers.models.structure.two_rows import SourceAndWritten
 
 #: What keeps the queries, keys and values of a block from being read, though it has a map: several attentions one after the other; one map
 #: of several products, or of weights made of several softmaxes; queries or keys of another width than values, or that are not the tokens
-#: in their order; weights that lie with keys before queries.
+#: in their order; weights of other axes than batch, heads, queries and keys; weights that lie with keys before queries.
 NoParts = Literal[
     "several attentions", "several products", "several softmaxes", "another width", "another order", "other axes", "keys first"
 ]
