@@ -378,7 +378,8 @@ export async function figure({ plates, view, columns, explanations }) {
   const across = alone ? 1 : columns || tilesPerRow(cells.length, ...(kind === "text" ? [2, 3] : [4, 5, 3, 6]));
   const whole = 2 * MARGIN + across * width + (across - 1) * GAP;
   const parts = [];
-  const above = heading(explanations, drawnAs(view), whole, removedLine(plates, explanations));
+  const signed = plates.map(({ ends, variant }) => twoSided(ends, variant.signed));
+  const above = heading(explanations, drawnAs(view, signed), whole, removedLine(plates, explanations));
   parts.push(above.markup);
   let y = above.height + GAP;
   for (let i = 0; i < cells.length; i += across) {

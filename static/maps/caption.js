@@ -247,12 +247,21 @@ export class Scale {
 }
 
 /**
- * How the maps are drawn, in words: which scores, and on which scale.
+ * How the maps are drawn, in words: which scores, and on which scale. Only maps of methods that are `signed` show what
+ * speaks against the answer.
  * @param {Pick<View, "evidence" | "scale">} view
+ * @param {boolean[]} signed of each map
  * @returns {string}
  */
-export const drawnAs = ({ evidence, scale }) =>
-  `shows scores ${evidence === "both" ? "for and against" : `${evidence} alone`}, ${scale === "own" ? "each map on its own scale" : "all maps on one scale"}`;
+export function drawnAs({ evidence, scale }, signed) {
+  const kinds = evidence === "both" ? "for and against" : `${evidence} alone`;
+  const shown = !signed.includes(true)
+    ? "weak to strong"
+    : signed.includes(false)
+      ? `${kinds}, or weak to strong`
+      : kinds;
+  return `shows scores ${shown}, ${scale === "own" ? "each map on its own scale" : "all maps on one scale"}`;
+}
 
 /**
  * The address of the paper: its page at arXiv, if the citation names one.

@@ -199,15 +199,19 @@ export class Regions {
     this.node = el(
       "section",
       { class: "regions painting", "aria-labelledby": "regions-title", hidden: true },
-      this.mapCanvas.node,
       el(
         "div",
-        { class: "side" },
-        el("h2", { id: "regions-title" }, "Which prompt wins where"),
-        this.legend,
-        el("div", { class: "choices" }, el("label", { class: "choice" }, "By", this.method), threshold),
-        this.reading,
-        this.take,
+        { class: "held" },
+        this.mapCanvas.node,
+        el(
+          "div",
+          { class: "side" },
+          el("h2", { id: "regions-title" }, "Which prompt wins where"),
+          this.legend,
+          el("div", { class: "choices" }, el("label", { class: "choice" }, "By", this.method), threshold),
+          this.reading,
+          this.take,
+        ),
       ),
     );
     view.follow(
@@ -277,6 +281,8 @@ export class Regions {
 
   /** @param {number[]} won */
   #describe(won) {
+    const found = this.targets.filter(({ abstention }) => !abstention);
+    const isContest = found.length > 1; // else what is found wins nearly every patch, also where nothing of it is
     /**
      * @param {HTMLElement} mark
      * @param {string} name
@@ -285,13 +291,15 @@ export class Regions {
      */
     const line = (mark, name, at, says) => {
       const mine = won.filter((wonBy) => wonBy === at).length;
+      const alone = at === NOBODY ? "" : "found alone: no share";
       const share = won.length ? `area ${percent(mine / won.length)}` : "–"; // alone it reads as how sure the model is
+      const title = won.length && isContest ? `${mine} of ${won.length} patches` : "";
       return el(
         "li",
-        { title: won.length ? `${mine} of ${won.length} patches` : "", class: says ? "unfound" : "" },
+        { title, class: says ? "unfound" : isContest ? "" : "alone" },
         mark,
         el("span", {}, name),
-        el("span", { class: "num" }, says ?? share),
+        el("span", { class: "num" }, says ?? (isContest ? share : alone)),
       );
     };
     /** @param {number} i */

@@ -11,6 +11,7 @@ import { amongPrompts, headingTargets, isDoubt, targetInWords } from "../core/ta
 const SURE = 0.9;
 const LIKELY = 0.6;
 const QUOTED = 3; // words that are named
+const MOST_DIGITS = 6; // of a score next to its threshold
 const MOST_NAMED = 5; // prompts that are not found for sure; of more, their numbers
 const FIRST_SENTENCE = /^.*?\.(?= [A-Z]|$)/; // the figures after it are shown at the prompt
 
@@ -234,6 +235,24 @@ const lineOf = ({ kind, line }, { calibration }) =>
   calibration?.lines.find((each) => each.kind in VERDICTS && each.kind === kind && each.line === line);
 
 /**
+ * Count the significant digits, three or more, at which a score differs from every threshold of its kind: rounded to
+ * three a prompt might seem to reach the threshold that it misses.
+ * @param {Abstention} judgement
+ * @param {Known} known
+ * @returns {number}
+ */
+function digitsOf(judgement, known) {
+  const line = lineOf(judgement, known);
+  const limits = (known.calibration?.lines ?? []).filter(
+    (each) => each.kind in VERDICTS && each.score === line?.score && (each.prompts ?? "") === (line?.prompts ?? ""),
+  );
+  /** @param {number} digits */
+  const areTold = (digits) =>
+    limits.every((limit) => limit.line === judgement.score || number(limit.line, digits) !== number(judgement.score, digits));
+  return [3, 4, 5].find(areTold) ?? MOST_DIGITS;
+}
+
+/**
  * Make the line on a prompt, one of `count`: first whether the model found it, where it can say so, then the score by
  * which that was judged, or its share among the prompts. A prompt alone has no share, nor has one not found for sure.
  * @param {Target} target
@@ -249,7 +268,7 @@ export function findingLine(target, count, known, output) {
   if (abstention) {
     const line = lineOf(abstention, known);
     const says = VERDICTS[abstention.kind] ?? abstention.says;
-    return `${says} · ${line ? `${JUDGED_BY[line.score] ?? line.score} ${number(abstention.score)}` : likeness}`;
+    return `${says} · ${line ? `${JUDGED_BY[line.score] ?? line.score} ${number(abstention.score, digitsOf(abstention, known))}` : likeness}`;
   }
   const isFinding = findsPrompts(known);
   const share =
@@ -276,7 +295,9 @@ export function likenessOf(target, known) {
  * @returns {string[]}
  */
 export function judgingRules(targets, known) {
-  const lines = targets.flatMap(({ abstention }) => (abstention && lineOf(abstention, known)) ?? []);
+  const judgements = targets.flatMap(({ abstention }) => (abstention && lineOf(abstention, known) ? [abstention] : []));
+  const lines = judgements.flatMap((judgement) => lineOf(judgement, known) ?? []);
+  const digits = Math.max(3, ...judgements.map((judgement) => digitsOf(judgement, known)));
   const kinds = new Map(lines.map((line) => [line.prompts ?? "", line]));
   const rules = [...kinds].map(([kind, { score }]) => {
     /** @param {string} name */
@@ -286,8 +307,8 @@ export function judgingRules(targets, known) {
       )?.line;
     const [least, most] = [limit("not_in_picture"), limit("perhaps_in_picture")];
     const what = JUDGED_BY[score] ?? score;
-    const between = least !== undefined && most !== undefined ? `, perhaps from ${number(least)}` : "";
-    return `A prompt${kind && ` for a ${kind}`} is found from ${what} ${number(most ?? least ?? 0)}${between}.`;
+    const between = least !== undefined && most !== undefined ? `, perhaps from ${number(least, digits)}` : "";
+    return `A prompt${kind && ` for a ${kind}`} is found from ${what} ${number(most ?? least ?? 0, digits)}${between}.`;
   });
   const isByPatches = lines.some(({ score }) => score === "patch_cosine");
   return isByPatches ? [...rules, "The likeness to the whole picture does not decide that."] : rules;

@@ -150,7 +150,9 @@ def test_a_prompt_that_was_not_found_or_cannot_be_read_wins_nothing_and_its_maps
     assert kinds == [None, "not_in_picture", "untaught", "unreadable_language", "perhaps_in_picture"]
     scores = lists(document, SIGNED)[0]
     share = float((scores > max(0.0, 0.05 * scores.max())).mean())
-    expect(page.locator(".legend li").first).to_have_text(f"Aa catarea {percent(share)}")
+    # what is found alone wins wherever its map is above the threshold, also where nothing of it is
+    expect(page.locator(".legend li").first).to_have_text("Aa catfound alone: no share")
+    expect(page.locator(".legend li").last).to_have_text("none")
     for i, target in enumerate(document["targets"][1:], 1):
         expect(page.locator(".legend li").nth(i)).to_have_text(f"{LETTERS[i]}{target['label']}{target['abstention']['says']}")
     regions = desk.get(f"/api/explanations/{document['id']}/regions?method={SIGNED}")
@@ -163,6 +165,19 @@ def test_a_prompt_that_was_not_found_or_cannot_be_read_wins_nothing_and_its_maps
         "(plates) => plates.map((plate) => Number(getComputedStyle(plate.querySelector('canvas')).opacity))"
     )
     assert [value < 0.5 for value in pale] == [False, True, True, True, False]  # it may be there
+
+
+@pytest.mark.trained
+def test_the_painting_never_covers_the_tools_below_the_maps(desk: Visit) -> None:
+    desk.page.set_viewport_size({"width": 1440, "height": 900})
+    page = desk.open(f"/prompt?sample=photo-coffee-prompts&prompt=a saucer&prompt=a gorilla&methods={SIGNED}", folded=True)
+    desk.document()
+    page.evaluate("() => scrollTo(0, document.documentElement.scrollHeight)")
+    painting = page.locator(".painting .take").bounding_box()
+    tool = page.locator("#drawers").bounding_box()
+    assert painting is not None
+    assert tool is not None
+    assert painting["y"] + painting["height"] <= tool["y"]
 
 
 def test_a_map_that_compares_two_prompts_is_drawn_once(desk: Visit) -> None:

@@ -156,6 +156,13 @@ def test_the_rule_by_which_prompts_are_judged_is_said_with_its_thresholds() -> N
     assert compute(RULES, [[prompt_of("a car", "not_in_picture", 0.1, 0.2)], cosine]) == ["A prompt is found from cosine 0.200."]
 
 
+def test_a_score_just_below_its_threshold_is_written_with_digits_that_differ() -> None:
+    known = {"calibration": {"lines": [{"kind": "perhaps_in_picture", "score": "patch_cosine", "line": 0.17621, "prompts": "thing"}]}}
+    prompt = prompt_of("a window", "perhaps_in_picture", 0.17584, 0.17621)
+    assert compute(LINE, [prompt, 2, known, "softmax"]) == "perhaps · best patches 0.1758"
+    assert compute(RULES, [[prompt], known])[0] == "A prompt for a thing is found from best patches 0.1762."
+
+
 def test_the_sentence_on_maps_says_of_which_prompt_they_are() -> None:
     about = "async (targets) => (await script('workbench/overview.js')).aboutWhich(targets)"
     likely = prompt_of("a car", "not_in_picture", probability=0.9)  # it fits best, and was not found
