@@ -41,7 +41,6 @@ from explainers.models.removal.token_removal import BeforePass
 from explainers.pipeline.memory_steps import in_memory_steps
 from explainers.records.result import Attribution, Explanation
 from explainers.records.session import check_seed, checker
-from explainers.records.targets import Contrast
 from explainers.rendering.plain import align
 from explainers.self_check.opening import model_of
 
@@ -251,15 +250,15 @@ def answer_from_0_to_1(output: TargetOutput) -> Callable[[Tensor], Tensor]:
 
     Raises ExplainerError for an answer without a range, of which no sample gives a mean with an exact error.
     """
-    is_contrast = isinstance(output.resolved.target, Contrast)
-    if output.kind == "regression" or not (is_contrast or (output.explains == "probability")):
+    is_between_two = output.resolved.target.is_between_two
+    if output.kind == "regression" or not (is_between_two or (output.explains == "probability")):
         raise ExplainerError(
             "A claim is about an answer between 0 and 1, and this one has no range: explain a class, or one prompt of several."
         )
 
     def answer(logits: Tensor) -> Tensor:
         values = output.values(logits.double())
-        return torch.sigmoid(values["logit"]) if is_contrast else values["probability"]
+        return torch.sigmoid(values["logit"]) if is_between_two else values["probability"]
 
     return answer
 

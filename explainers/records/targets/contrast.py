@@ -27,6 +27,7 @@ class Contrast(Target):
 
     kind = "contrast"
     has_prefix = False
+    is_between_two = True
 
     @property
     def sides(self) -> tuple[Target, Target]:

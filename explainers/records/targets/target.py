@@ -73,6 +73,7 @@ class Target(ABC):
     explains         which number of the output it is; rules of relevance start from logits alone
     has_prefix       whether it is written as ``kind:text``, and can be one side of a contrast; the others have fields of their own
     has_probability  whether it has its own probability, which a deletion test then reads
+    is_between_two   whether it is the log-odds of one answer where only it and another are possible
     note             a note for every map of it; None: no note
     source           the publication that it comes from, if any
     """
@@ -81,6 +82,7 @@ class Target(ABC):
     explains: ClassVar[ExplainedNumber] = "logit"
     has_prefix: ClassVar[bool] = True
     has_probability: ClassVar[bool] = False
+    is_between_two: ClassVar[bool] = False
     note: ClassVar[str | None] = None
     source: ClassVar[Citation | None] = None
 
