@@ -56,20 +56,23 @@ class PartialFailure(Exception):
     """Raised at the end of a command that failed for some of its inputs; the message says what could not be done."""
 
 
-#: An argument of Python in a message of the engine, as in "leave chat= out" or "with at='similar'": its name, and its value if it has one.
-_ARGUMENT = re.compile(r"""(?<![\w?&/])([a-z_]{2,})=(?:'([^']*)'|"([^"]*)"|(-?\w+(?:\.\w+)*))?""")
+#: An argument of Python in a message of the engine, as in "leave chat= out", "with at='similar'" or "as labels=['a cat']": its name, and
+#: its value if it has one.
+_ARGUMENT = re.compile(r"""(?<![\w?&/])([a-z_]{2,})=(?:'([^']*)'|"([^"]*)"|(-?\w+(?:\.\w+)*)|\[([^\]]*)\])?""")
 
 
 def in_flags(message: str, options: Collection[str]) -> str:
     """Return ``message`` of the engine with its arguments of Python written as flags of the command that has these ``options``, by name:
-    ``leave chat= out`` becomes ``leave --chat out``. Arguments that are no option of it stay.
+    ``leave chat= out`` becomes ``leave --chat out``, a list has commas. Arguments that are no option of it stay.
     """
 
     def flag(argument: re.Match[str]) -> str:
-        name, *values = argument.groups()
+        name, *values, items = argument.groups()
         if name not in options:
             return argument[0]
         value = next((each for each in values if each), "")
+        if items:
+            value = '"{}"'.format(",".join(re.findall(r"""["']([^"']*)["']""", items)))
         return f"--{name.replace('_', '-')}" + (f" {value}" if value not in ("", "True") else "")
 
     return _ARGUMENT.sub(flag, message)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from vitrine_server.commands import CommandError
@@ -14,7 +15,10 @@ if TYPE_CHECKING:
 #: Options for opening files and folders, each under the name of its argument of ``explainers.open``.
 OPEN_OPTIONS = {
     "architecture": ("NAME", "of a file of weights: timm/<name>, hf/<organisation>/<name>, openclip/<model>, torchvision/<name>, a folder"),
-    "labels": ("FILE", "names of the classes, in the order of the logits: a .txt with a name a line, a .csv or a .json"),
+    "labels": (
+        "NAMES",
+        "names of the classes, in the order of the logits, with commas; or a .txt with a name a line, a .csv or a .json",
+    ),
     "base": ("NAME", "of a folder with an adapter, its base model, where what it names is not found"),
     "tokenizer": ("NAME", "where the model's own folder has none, a folder or hf/<organisation>/<name> that has"),
     "preprocess": ("NAME", "how pictures are prepared, if it cannot be told from the files"),
@@ -43,6 +47,8 @@ def add_open_options(parser: argparse.ArgumentParser) -> None:
 def open_options_of(args: argparse.Namespace) -> dict[str, Any]:
     """Return the options of :data:`OPEN_OPTIONS` that were given, and the type of the weights, as arguments of ``explainers.open``."""
     given = {name: value for name in OPEN_OPTIONS if (value := getattr(args, name, None)) is not None}
+    if "," in given.get("labels", "") and not Path(given["labels"]).expanduser().exists():
+        given["labels"] = [name.strip() for name in given["labels"].split(",")]
     if (dtype := getattr(args, "dtype", None)) is not None:
         from explainers.models.loading import DTYPES_BY_NAME
 

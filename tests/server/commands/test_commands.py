@@ -168,12 +168,13 @@ def test_threads_wait_asleep_unless_the_environment_says_otherwise(told: str | N
         ("at='similar' compares with something", "--at similar compares with something"),
         ("choose batch_size=2", "choose --batch-size 2"),
         ("batch_size=-1.5 is no number of inputs.", "--batch-size -1.5 is no number of inputs."),
+        ('pass them as labels=["a cat", "a remote"], please', 'pass them as --labels "a cat,a remote", please'),
         ("pass preprocess= to wrap", "pass preprocess= to wrap"),  # no option of the command
         ("input_x_gradient?at=pixels", "input_x_gradient?at=pixels"),  # a spec, as it is typed
     ],
 )
 def test_arguments_become_flags(message: str, said: str) -> None:
-    assert in_flags(message, ("chat", "at", "batch_size")) == said
+    assert in_flags(message, ("chat", "at", "batch_size", "labels")) == said
 
 
 def test_a_refusal_speaks_of_the_flags_of_its_command(capsys: pytest.CaptureFixture[str]) -> None:

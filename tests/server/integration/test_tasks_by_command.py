@@ -102,4 +102,7 @@ def test_a_detector_is_asked_with_the_texts_in_a_file(tmp_path: Path, capsys: An
     same = explainers.explain(words, "bad dog", methods="random", at="box:3")
     assert same.target.logit == pytest.approx(expected.target.logit, abs=1e-4)
     assert main(["explain", str(tmp_path / "picture.png"), "--model", str(tmp_path / "model"), "--methods", "random"]) == 2
-    assert "pass them as labels=" in capsys.readouterr().err
+    assert 'pass them as --labels "a cat,a remote control"' in capsys.readouterr().err
+    assert main([*asked[:-1], "a good film, bad dog", "--at", "box:3", "--target", "bad dog", "--methods", "fullgrad:libra", "--json"]) == 0
+    by_commas = json.loads(capsys.readouterr().out)
+    assert by_commas["maps"][0]["scores"] == pytest.approx(document["maps"][0]["scores"], rel=1e-4, abs=1e-6)
