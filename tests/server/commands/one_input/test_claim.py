@@ -28,4 +28,4 @@ def test_claims_of_each_map_are_printed(photo: Path, capsys: pytest.CaptureFixtu
 
 def test_an_error_that_is_none_is_refused_before_anything_is_loaded(photo: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["claim", str(photo), "--error", "2"]) == 2
-    assert "send an error between 0 and 0.5" in capsys.readouterr().err
+    assert "send an error from 0.001 to less than 0.5" in capsys.readouterr().err
