@@ -397,8 +397,8 @@ def _trust(share: float) -> str:
     """
     threshold = _percent(NOISY_SCORES_THRESHOLD)
     if share < NOISY_SCORES_THRESHOLD:  # not a number is not below it
-        return f"Below {threshold} its order can be trusted."
-    return f"From {threshold} on do not trust its order."
+        return f"Below {threshold} of its largest score its order can be trusted."
+    return f"From {threshold} of its largest score on do not trust its order."
 
 
 def _kind(attribution: Attribution) -> str:

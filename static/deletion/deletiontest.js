@@ -9,7 +9,7 @@ import { chanceGap, isFailing } from "../maps/chance.js";
 import { rankedMethods } from "../maps/curvepanel.js";
 import { readFor } from "../plates/content.js";
 
-const MOST_NAMED = 3; // methods that fail; of more, how many
+const MOST_NAMED = 3; // methods that fail or are in doubt; of more, how many
 
 /**
  * @import { ProgressData } from "../core/schemas.js"
@@ -60,9 +60,10 @@ export function valueAt(counts, values, removed) {
  * @param {{spec: string, title: string, standing?: {inputs: string} | null} | undefined} best the recommended method,
  *   where there is one
  * @param {{spec: string, title: string}[]} methods those of the plates, without the control
+ * @param {Set<string>} [doubtful] the specs of the maps that cannot be trusted for this input, whatever the test finds
  * @returns {string}
  */
-export function verdict(answer, best, methods) {
+export function verdict(answer, best, methods, doubtful = new Set()) {
   const rows = rankedMethods(answer.ranking);
   const row = rows.find(({ method }) => method === best?.spec);
   const first = methods.find(({ spec }) => spec === rows[0]?.method)?.title ?? rows[0]?.method;
@@ -76,13 +77,24 @@ export function verdict(answer, best, methods) {
   const failing = judged
     .filter(({ spec }) => rows.some((one) => one.method === spec && isFailing(answer, one)))
     .map(({ title }) => title);
-  const [shown, more] = [failing.slice(0, MOST_NAMED), failing.length - MOST_NAMED];
-  const names = more > 0 ? `${shown.join(", ")} and ${more} more` : shown.join(", ").replace(/, ([^,]*)$/, " and $1");
-  const chance = number(chanceGap(answer), 2);
+  const doubted = judged.filter(({ spec }) => doubtful.has(spec)).map(({ title }) => title);
+  const chance = `the gap between ${failing.length > 1 ? "their" : "its"} two areas is`;
+  const most = number(chanceGap(answer), 2);
   const fails = failing.length
-    ? `${names} ${failing.length > 1 ? "fail" : "fails"}: no gap above chance (${chance}).`
-    : judged.length && `No map fails: each has a gap above chance (${chance}).`;
-  return [says, fails].filter(Boolean).join(" ");
+    ? `${namesOf(failing)} ${failing.length > 1 ? "fail" : "fails"}: ${chance} no larger than by chance (${most}).`
+    : judged.length && `No map fails this test: ${chance} larger than by chance (${most}).`;
+  const doubts = doubted.length && `The test does not lift the doubt about ${namesOf(doubted)}.`;
+  return [says, fails, doubts].filter(Boolean).join(" ");
+}
+
+/**
+ * Join titles to a list in words; of many, the first and how many more.
+ * @param {string[]} titles
+ * @returns {string}
+ */
+function namesOf(titles) {
+  const [shown, more] = [titles.slice(0, MOST_NAMED), titles.length - MOST_NAMED];
+  return more > 0 ? `${shown.join(", ")} and ${more} more` : shown.join(", ").replace(/, ([^,]*)$/, " and $1");
 }
 
 /** The deletion test of one explanation. */

@@ -261,9 +261,9 @@ export class DeletionView {
     const { id, done } = this.workbench.subject.value;
     const answer = isAsking || !done ? undefined : [...(this.#trials.get(id ?? "")?.answers.values() ?? [])][0];
     const methods = this.workbench.plateSet.variants.filter(isMethod);
-    const best = this.workbench.plateSet.groups.recommended;
+    const { recommended: best, doubtful } = this.workbench.plateSet.groups;
     this.workbench.plateSet.groups.judge(
-      answer ? verdict(answer, best, methods) : "",
+      answer ? verdict(answer, best, methods, doubtful) : "",
       answer ? failureRule(answer) : "",
     );
   }

@@ -45,7 +45,7 @@ export class PlateGroups {
   /** @type {HTMLElement[]} */
   #first = []; // their nodes
   /** @type {Set<string>} */
-  #doubtful = new Set(); // the specs whose map of this input cannot be trusted
+  doubtful = new Set(); // the specs whose map of this input cannot be trusted
 
   /**
    * `view` stores whether the rest is shown, where it may be folded at all.
@@ -124,7 +124,7 @@ export class PlateGroups {
    * @returns {Variant | undefined}
    */
   get recommended() {
-    return recommendedOf(this.#best, this.#doubtful);
+    return recommendedOf(this.#best, this.doubtful);
   }
 
   /**
@@ -133,9 +133,9 @@ export class PlateGroups {
    * @param {boolean} isDoubtful
    */
   doubt(spec, isDoubtful) {
-    if (this.#doubtful.has(spec) === isDoubtful) return;
-    if (isDoubtful) this.#doubtful.add(spec);
-    else this.#doubtful.delete(spec);
+    if (this.doubtful.has(spec) === isDoubtful) return;
+    if (isDoubtful) this.doubtful.add(spec);
+    else this.doubtful.delete(spec);
     this.#advise();
   }
 
@@ -146,8 +146,8 @@ export class PlateGroups {
     this.mark.remove();
     nodes.forEach((node, i) => node.classList.toggle("recommended", i === marked));
     if (recommended) (nodes[marked].querySelector(".row-caption .standing") ?? nodes[marked]).prepend(this.mark, " ");
-    const first = lead(variants, this.isContrast, this.#doubtful);
-    const why = recommendation(variants, this.#doubtful);
+    const first = lead(variants, this.isContrast, this.doubtful);
+    const why = recommendation(variants, this.doubtful);
     const order = orderLine(variants.filter(isMethod), this.isContrast);
     const isSaid = Boolean(order && first?.says.endsWith(order));
     const measured = isSaid ? first?.says.slice(0, -order.length) : first?.says;

@@ -52,7 +52,7 @@ export const recommendedOf = (first, doubtful) =>
     : undefined;
 
 /**
- * Say which maps among the best methods cannot be trusted for this input; "" where all can.
+ * Say which maps among the methods that are best on many inputs cannot be trusted for this one; "" where all can.
  * @param {Variant[]} methods
  */
 const distrust = (methods) =>
@@ -60,7 +60,7 @@ const distrust = (methods) =>
     ? `Do not trust ${methods
         .map(({ title }) => title)
         .join(", ")
-        .replace(/, ([^,]*)$/, " and $1")} here: “!” says why.`
+        .replace(/, ([^,]*)$/, " and $1")} here, though among the best on ${methods[0].standing?.inputs}: “!” says why.`
     : "";
 
 /**

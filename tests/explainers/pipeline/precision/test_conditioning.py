@@ -269,7 +269,8 @@ def test_the_warning_says_what_was_measured() -> None:
             told = re.search(r"up to (\d+)% of the largest", notes[0])
             assert told is not None
             assert int(told[1]) == pytest.approx(100 * change, abs=0.6)
-            trust = "From 10 % on do not trust its order." if change >= 0.1 else "Below 10 % its order can be trusted."
+            unit = "10 % of its largest score"
+            trust = f"From {unit} on do not trust its order." if change >= 0.1 else f"Below {unit} its order can be trusted."
             assert notes[0].endswith(trust)
         seen[bool(notes)] += 1
         assert found["rollout"].notes == ()
