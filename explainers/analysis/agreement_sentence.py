@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence, Set
 from dataclasses import dataclass
 
 import numpy as np
@@ -109,9 +109,15 @@ def sentence_of(
     varied_maps = _varied(maps)
     if len(varied_maps) < 2:
         return ""
-    shared_words = "" if are_atoms or grid is not None else _words(varied_maps, words)
-    order_sentence, agreeing_maps = _compare(varied_maps, bool(shared_words))
-    parts = [shared_words, order_sentence, "" if grid is None else _place(agreeing_maps, grid)]
+    if are_atoms or grid is not None:
+        peak, sharing = _shared_peak(varied_maps)
+        order_sentence, agreeing = _compare(varied_maps, sharing, "atoms" if are_atoms else "patches")
+        place = "the same atom" if grid is None else f"row {peak // grid[1] + 1}, column {peak % grid[1] + 1}"
+        shared = "" if sharing <= set(agreeing) else _peak_sentence(len(varied_maps), len(sharing), place)
+    else:
+        shared, sharing = _words(varied_maps, words)
+        order_sentence, agreeing = _compare(varied_maps, sharing)
+    parts = [shared, order_sentence, "" if grid is None else _place([varied_maps[i] for i in agreeing], grid)]
     return " ".join(part for part in parts if part)
 
 
@@ -120,16 +126,21 @@ def outlined_sentence(maps: Sequence[TitledMap], grid: tuple[int, int]) -> tuple
     outline next to them: the part that most maps mark, and none if there is no such part.
 
     The sentences say how many maps mark that part and where it lies, and which map marks it least and what it marks in its place. If there
-    is no such part they say how alike the maps are and, where no majority agrees, what two of them mark.
+    is no such part, the patch that is the strongest of most maps is outlined, unless these agree on all else as well. If there is none
+    either, the sentences say how alike the maps are and, where no majority agrees, what two of them mark.
     """
     varied_maps = _varied(maps)
     if len(varied_maps) < 2:
         return "", []
-    order_sentence, agreeing_maps = _compare(varied_maps)
     patches = _agreed(varied_maps, grid)
     if patches:
         return _marked_part(varied_maps, patches, grid), patches
-    return (order_sentence if agreeing_maps else " ".join((order_sentence, _two_places(varied_maps, grid))).strip()), []
+    peak, sharing = _shared_peak(varied_maps)
+    order_sentence, agreeing = _compare(varied_maps, sharing, "patches")
+    if not sharing <= set(agreeing):
+        place = f"the outlined patch, {_place_of_patches([peak], grid)}"
+        return f"{_peak_sentence(len(varied_maps), len(sharing), place)} {order_sentence}".strip(), [peak]
+    return (order_sentence if agreeing else " ".join((order_sentence, _two_places(varied_maps, grid))).strip()), []
 
 
 def _marked_part(maps: Sequence[TitledMap], patches: Sequence[int], grid: tuple[int, int]) -> str:
@@ -215,13 +226,36 @@ def _varied(maps: Sequence[TitledMap]) -> list[TitledMap]:
     return [titled_map for titled_map in maps if np.ptp(titled_map.scores) > 0]
 
 
-def _compare(maps: Sequence[TitledMap], share_words: bool = False) -> tuple[str, list[TitledMap]]:
-    """Return a sentence on how alike two or more ``maps`` are, and the maps that agree (empty unless more than half do). Where they
-    ``share_words`` that were just named, a sentence on maps that are unlike says that it is the order of the words in which they differ.
+def _shared_peak(maps: Sequence[TitledMap]) -> tuple[int, set[int]]:
+    """Return the token with the largest score in most ``maps``, and the indices of these maps; none of them if they are fewer than two
+    thirds, or if chance alone would give a token to as many in one of twenty inputs.
+    """
+    peaks = [int(titled_map.scores.argmax()) if titled_map.scores.max() > 0 else -1 for titled_map in maps]
+    peak = max(peaks, key=peaks.count)
+    sharing = {i for i, other in enumerate(peaks) if other == peak}
+    count = len(maps[0].scores)
+    is_shared = (
+        peak >= 0
+        and len(sharing) >= _MIN_SHARE_OF_METHODS * len(maps)
+        and _words_by_chance(count, 1, 1, len(maps), len(sharing)) <= _MAX_WORDS_BY_CHANCE
+    )
+    return peak, sharing if is_shared else set()
+
+
+def _peak_sentence(maps: int, sharing: int, place: str) -> str:
+    """Return the sentence that ``sharing`` of ``maps`` maps are strongest at ``place``."""
+    subject = f"{sharing} of {maps}" if sharing < maps else "Both" if maps == 2 else f"All {maps}"
+    return f"{subject} maps are strongest at {place}."
+
+
+def _compare(maps: Sequence[TitledMap], sharing: Set[int] = frozenset(), tokens: str = "words") -> tuple[str, list[int]]:
+    """Return a sentence on how alike two or more ``maps`` are, and the indices of the maps that agree (empty unless more than half do).
+
+    ``sharing`` are the indices of the maps that have their strongest ``tokens`` (words, patches or atoms) in common, as was just said: of
+    these a sentence says that it is the order of the other tokens in which they differ.
     """
     rho = rank_correlations(np.stack([titled_map.scores for titled_map in maps]))
-    sentence, agreeing = _agreement([titled_map.title for titled_map in maps], rho, len(maps[0].scores), share_words)
-    return sentence, [maps[i] for i in agreeing]
+    return _agreement([titled_map.title for titled_map in maps], rho, len(maps[0].scores), sharing, tokens)
 
 
 def _marked(titled_map: TitledMap) -> NDArray[np.int64]:
@@ -255,10 +289,12 @@ def _patches_by_chance(patches: int, share: float, maps: int, fewest: int) -> fl
     return float(patches * binom.sf(fewest - 1, maps, min(1.0, share)))
 
 
-def _agreement(titles: Sequence[str], rho: NDArray[np.float64], count: int, share_words: bool) -> tuple[str, list[int]]:
+def _agreement(
+    titles: Sequence[str], rho: NDArray[np.float64], count: int, sharing: Set[int] = frozenset(), tokens: str = "words"
+) -> tuple[str, list[int]]:
     """Return a sentence on how alike maps are, and the indices of the maps that agree, if more than half do. ``titles`` are the names of
-    the M maps, ``rho`` (M, M) their rank correlations, ``count`` is their number of tokens, ``share_words`` as in :func:`_compare`. Maps of
-    very few tokens give ("", []).
+    the M maps, ``rho`` (M, M) their rank correlations, ``count`` is their number of tokens, ``sharing`` and ``tokens`` are as in
+    :func:`_compare`. Maps of very few tokens give ("", []).
     """
     if count < _MIN_TOKENS:
         return "", []
@@ -269,15 +305,15 @@ def _agreement(titles: Sequence[str], rho: NDArray[np.float64], count: int, shar
         value = float(rho[0, 1])
         if value >= threshold:
             return f"Both maps say nearly the same (rank correlation {_format_correlation(value)}).", [0, 1]
-        if share_words:
-            subject = f"Otherwise the two maps order the words {'in reverse' if value <= -threshold else 'differently'}"
+        if sharing:
+            subject = f"Otherwise the two maps order the {tokens} {'in reverse' if value <= -threshold else 'differently'}"
         else:
             subject = f"The two maps {'say the opposite of each other' if value <= -threshold else 'differ'}"
         return f"{subject} (rank correlation {_format_correlation(value)}).", []
     group = _largest_group(rho, threshold)
     if 2 * len(group) > len(titles):
-        return _majority(titles, rho, group), group
-    return _disagreement(titles, rho, threshold, share_words), []
+        return _majority(titles, rho, group, sharing, tokens), group
+    return _disagreement(titles, rho, threshold, bool(sharing), tokens), []
 
 
 def _largest_group(rho: NDArray[np.float64], threshold: float) -> list[int]:
@@ -295,7 +331,7 @@ def _largest_group(rho: NDArray[np.float64], threshold: float) -> list[int]:
     return largest
 
 
-def _majority(titles: Sequence[str], rho: NDArray[np.float64], group: Sequence[int]) -> str:
+def _majority(titles: Sequence[str], rho: NDArray[np.float64], group: Sequence[int], sharing: Set[int], tokens: str) -> str:
     least = min(float(rho[a, b]) for a, b in itertools.combinations(group, 2))
     subject = f"All {len(titles)} maps" if len(group) == len(titles) else f"{len(group)} of {len(titles)} maps"
     sentence = f"{subject} say nearly the same (rank correlation of any two {_format_least(least)})."
@@ -305,22 +341,23 @@ def _majority(titles: Sequence[str], rho: NDArray[np.float64], group: Sequence[i
     most = max(float(rho[other, member]) for other in outsiders for member in group)
     names = " and ".join(titles[other] for other in outsiders)
     is_single = len(outsiders) == 1
+    orders = f"{'orders' if is_single else 'order'} the other {tokens}" if set(outsiders) <= sharing else ""
     if most <= -MIN_ALIKE_CORRELATION:
-        verb = "says" if is_single else "say"
-        return f"{sentence} {names} {verb} the opposite ({_format_correlation(most, math.ceil)} or less with each)."
+        says = f"{orders} in reverse" if orders else f"{'says' if is_single else 'say'} the opposite"
+        return f"{sentence} {names} {says} ({_format_correlation(most, math.ceil)} or less with each)."
     if most <= MAX_UNRELATED_CORRELATION:
-        verb = "shows" if is_single else "show"
-        return f"{sentence} {names} {verb} something else ({_format_correlation(most, math.ceil)} at most with each)."
+        says = f"{orders} differently" if orders else f"{'shows' if is_single else 'show'} something else"
+        return f"{sentence} {names} {says} ({_format_correlation(most, math.ceil)} at most with each)."
     return sentence
 
 
-def _disagreement(titles: Sequence[str], rho: NDArray[np.float64], threshold: float, share_words: bool) -> str:
+def _disagreement(titles: Sequence[str], rho: NDArray[np.float64], threshold: float, is_top_shared: bool, tokens: str) -> str:
     pairs = [float(rho[a, b]) for a, b in itertools.combinations(range(len(titles)), 2)]
     best = max(pairs)
     if best < threshold:
         says = (
-            f"Otherwise no two of the {len(titles)} maps order the words alike"
-            if share_words
+            f"Otherwise no two of the {len(titles)} maps order the {tokens} alike"
+            if is_top_shared
             else f"No two of the {len(titles)} maps say the same"
         )
         return f"{says} (highest rank correlation {_format_correlation(best)})."
@@ -330,7 +367,7 @@ def _disagreement(titles: Sequence[str], rho: NDArray[np.float64], threshold: fl
         odd = int(np.argmin(typical))
         numbers = f"median rank correlation {_format_correlation(typical[odd])}, of any two maps {_format_correlation(middle)}"
         return f"{titles[odd]} differs most from the other maps ({numbers})."
-    says = "Otherwise the maps order the words differently" if share_words else "The maps disagree"
+    says = f"Otherwise the maps order the {tokens} differently" if is_top_shared else "The maps disagree"
     sentence = f"{says} (median rank correlation of any two {_format_correlation(middle)})."
     highest = [max(float(rho[i, k]) for k in range(len(titles)) if k != i) for i in range(len(titles))]
     loners = [i for i, value in enumerate(highest) if value < threshold]
@@ -389,11 +426,25 @@ def _span(name: str, start: int, stop: int) -> str:
     return f"{name} {stop}" if stop - start == 1 else f"{name}s {start + 1} to {stop}"
 
 
-def _words(maps: Sequence[TitledMap], words: Sequence[tuple[str, Sequence[int]]]) -> str:
-    """Return a sentence with the words that are among the strongest of most maps, each named once; "" if there is no such word."""
+def _words(maps: Sequence[TitledMap], words: Sequence[tuple[str, Sequence[int]]]) -> tuple[str, set[int]]:
+    """Return a sentence with the words that are among the strongest of most maps, each named once, and the indices of the maps that have
+    all of them there; "" and none if there is no such word. The sentence names the strongest word alone where no second one is to be named,
+    and where maps that lack the others have it as well.
+    """
     count = min(max(_MIN_TOP_WORDS, round(_TOP_WORDS_SHARE * len(words))), len(words) // 3, _MAX_TOP_WORDS)
     if count < 1:
-        return ""
+        return "", set()
+    keys, sentence, sharing = _top_words(maps, words, count)
+    _, strongest_sentence, sharing_strongest = _top_words(maps, words, 1)
+    if sharing_strongest and (len(keys) < 2 or not sharing_strongest <= sharing):
+        return strongest_sentence, sharing_strongest
+    return sentence, sharing
+
+
+def _top_words(maps: Sequence[TitledMap], words: Sequence[tuple[str, Sequence[int]]], count: int) -> tuple[list[str], str, set[int]]:
+    """Return the words that are among the ``count`` strongest of most maps, a sentence with them, and the indices of the maps that have all
+    of them there; all empty if there is no such word.
+    """
     votes: dict[str, set[int]] = {}
     spellings: dict[str, str] = {}
     for number, titled_map in enumerate(maps):
@@ -412,13 +463,14 @@ def _words(maps: Sequence[TitledMap], words: Sequence[tuple[str, Sequence[int]]]
         and _words_by_chance(len(words), count, times[key], len(maps), len(voters)) <= _MAX_WORDS_BY_CHANCE
     ][:_MAX_NAMED_WORDS]
     if not keys:
-        return ""
+        return [], "", set()
     quotations = [f"“{spellings[key]}”" for key in keys]
     enumeration = quotations[0] if len(quotations) == 1 else f"{', '.join(quotations[:-1])} and {quotations[-1]}"
     fewest = min(len(votes[key]) for key in keys)
     subject = f"all {len(maps)}" if fewest == len(maps) else f"{'at least ' if len(keys) > 1 else ''}{fewest} of {len(maps)}"
     rank_in_words = "the strongest word" if count == 1 else f"among the {count} strongest words"
-    return f"{enumeration} {'is' if len(keys) == 1 else 'are'} {rank_in_words} of {subject} methods."
+    sentence = f"{enumeration} {'is' if len(keys) == 1 else 'are'} {rank_in_words} of {subject} methods."
+    return keys, sentence, set.intersection(*(votes[key] for key in keys))
 
 
 def _words_by_chance(words: int, count: int, times: int, methods: int, voters: int) -> float:

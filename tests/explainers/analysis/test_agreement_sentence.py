@@ -128,7 +128,7 @@ def test_maps_that_share_a_word_are_said_to_differ_in_the_order_of_the_words() -
     words = [f"word{i}" for i in range(40)]
     shared = {name: np.where(np.arange(40) == 7, 9.0, noise(seed, 40)) for seed, name in enumerate("ABCDEFGH")}
     correlations = [rho(a, b) for a, b in itertools.combinations(shared.values(), 2)]
-    named = "“word7” is among the 4 strongest words of all 8 methods. "
+    named = "“word7” is the strongest word of all 8 methods. "
     unlike = f"Otherwise no two of the 8 maps order the words alike (highest rank correlation {max(correlations):.2f})."
     assert spoken(shared, words) == named + unlike
     pair = {**shared, "I": near(shared["A"], 11)}
@@ -136,13 +136,51 @@ def test_maps_that_share_a_word_are_said_to_differ_in_the_order_of_the_words() -
     differently = f"Otherwise the maps order the words differently (median rank correlation of any two {middle:.2f})."
     assert differently.replace("-", "−") in spoken(pair, words)
     two = [("A", shared["A"]), ("B", shared["B"])]
-    assert _agreement(["A", "B"], np.array([[1, 0.1], [0.1, 1]]), 40, True)[0] == (
+    assert _agreement(["A", "B"], np.array([[1, 0.1], [0.1, 1]]), 40, {0, 1})[0] == (
         "Otherwise the two maps order the words differently (rank correlation 0.10)."
     )
-    assert _agreement(["A", "B"], np.array([[1, -0.9], [-0.9, 1]]), 40, True)[0] == (
+    assert _agreement(["A", "B"], np.array([[1, -0.9], [-0.9, 1]]), 40, {0, 1})[0] == (
         "Otherwise the two maps order the words in reverse (rank correlation −0.90)."
     )
-    assert "Otherwise" not in spoken(dict(two), words)  # two of two is chance, so no word is named
+    assert "the strongest word of all 2" in spoken(dict(two), words)  # of 40 words two maps share the first by chance once in 40
+
+
+def test_the_strongest_word_of_all_maps_is_named_before_the_maps_are_said_to_differ() -> None:
+    """A review of twelve words, on which three maps share only the strongest: among the first three it may be by chance."""
+    words = ["We", "bought", "tickets", "and", "the", "film", "was", "dull", ",", "awful", "and", "stupid"]
+    first = np.where(np.arange(12) == 2, 9.0, 0)
+    three = {name: first + np.random.default_rng(seed).permutation(12) / 100 for seed, name in enumerate("ABC")}
+    best = max(rho(a, b) for a, b in itertools.combinations(three.values(), 2))
+    assert best < 0.8
+    unlike = f"Otherwise no two of the 3 maps order the words alike (highest rank correlation {best:.2f})."
+    assert spoken(three, words) == f"“tickets” is the strongest word of all 3 methods. {unlike}"
+
+
+def test_a_map_that_shares_the_strongest_word_is_not_said_to_show_something_else() -> None:
+    words = [f"word{i}" for i in range(40)]
+    base = np.where(np.arange(40) == 7, 9.0, noise(0, 40))
+    alike = {name: near(base, seed, 0.01) for seed, name in enumerate("ABCD", 1)}
+    with_its_peak = {**alike, "Odd": np.where(np.arange(40) == 7, 9.0, noise(5, 40))}
+    most = max(rho(with_its_peak["Odd"], scores) for scores in alike.values())
+    assert most <= 0.25
+    assert "Odd orders the other words differently (" in spoken(with_its_peak, words)
+    assert "Odd shows something else (" in spoken({**alike, "Odd": np.where(np.arange(40) == 9, 9.0, noise(5, 40))}, words)
+    reverse = np.where(np.arange(40) == 7, 9.0, -base)
+    assert "Odd orders the other words in reverse (" in spoken({**alike, "Odd": reverse}, words)
+
+
+def test_maps_that_share_only_their_strongest_patch_say_so_and_outline_it() -> None:
+    """In the outlined sentence of the page by its place, in that of the command line by row and column; of an atom that it is the same."""
+    maps = {name: np.where(np.arange(196) == 76, 9.0, noise(seed)) for seed, name in enumerate("ABC")}
+    unlike = "Otherwise no two of the 3 maps order the patches alike (highest rank correlation "
+    assert said(maps).startswith(f"All 3 maps are strongest at row 6, column 7. {unlike}")
+    titled = [TitledMap(title, scores, True) for title, scores in maps.items()]
+    sentence, patches = outlined_sentence(titled, GRID)
+    assert patches == [76]
+    assert sentence.startswith(f"All 3 maps are strongest at the outlined patch, in the centre. {unlike}")
+    two_of_three = [*titled[:2], TitledMap("C", noise(2), True)]
+    assert outlined_sentence(two_of_three, GRID)[0].startswith("2 of 3 maps are strongest at the outlined patch, in the centre. ")
+    assert sentence_of(titled, are_atoms=True).startswith("All 3 maps are strongest at the same atom. Otherwise no two of the 3 maps order")
 
 
 def test_of_random_maps_words_are_hardly_ever_named() -> None:
