@@ -22,7 +22,7 @@ from vitrine_server.run_reports import CONTROL, RunReport, read_run_reports
 
 #: The metrics by which methods are ranked: the first one that a run has. Both compare with the result of a random map.
 RANKED_BY = ("srg", "ap")
-#: The result of a method by each ranking metric, in plain words: ``{value}`` is its value in per cent or in percentage points, ``{random}`` that of a random map.
+#: The result of a method by each ranking metric, in plain words: ``{value}`` is its value times 100, ``{random}`` that of a random map.
 SAYS = {
     "srg": "hiding what it marks took on average {value} points more from the answer than hiding the rest (a random map: {random})",
     "own_object": "it marked the one of two things that the prompt names in {value}\u2009% of cases (chance: {random}\u2009%)",

@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from typing import Annotated
 
 from explainers.json_records import INLINE, Record, describe
+from explainers.methods.prompt_cosines import depends_on_other_prompts
+from explainers.methods.specs import Spec
 from vitrine_server.method_ranking import RankingMetric
 from vitrine_server.verdicts import PlacedMethod, Ranking
 
@@ -38,7 +40,7 @@ def sentences(ranking: Ranking | None) -> list[str]:
         return [_NO_RANKING]
     if not ranking.places:
         return [f"No method of this run has a value by {ranking.metric.title}."]
-    return [_what_to_trust(ranking), _what_is_chance(ranking), _how_sure(ranking)]
+    return [_what_to_trust(ranking), *_what_is_left_out(ranking), _what_is_chance(ranking), _how_sure(ranking)]
 
 
 def _what_to_trust(ranking: Ranking) -> str:
@@ -55,6 +57,21 @@ def _what_to_trust(ranking: Ranking) -> str:
     if first == len(names):
         return f"Trust {_join(names, 'and')}: they tie for first among {of} methods."
     return f"Trust {_join(names, 'or')}: {first} of {of} methods tie for first."
+
+
+def _what_is_left_out(ranking: Ranking) -> list[str]:
+    """Return a list with one sentence on the methods that tie for first and are not named because their map of a prompt is another with
+    other prompts; an empty list where there is none.
+    """
+    names = [
+        place.method.title
+        for place in ranking.places
+        if place.group == "first" and depends_on_other_prompts(Spec.parse(place.method.spec).options)
+    ]
+    if not names:
+        return []
+    are, their = ("is", "its") if len(names) == 1 else ("are", "their")
+    return [f"{_join(names[:MOST_NAMED], 'and')} {are} left out: {their} map of a prompt depends on the other prompts."]
 
 
 def _what_is_chance(ranking: Ranking) -> str:
@@ -81,8 +98,22 @@ def _how_sure(ranking: Ranking) -> str:
     widths = _half_widths(ranking.places)
     if not widths:
         return f"How sure this is cannot be said: the run has no intervals ({ranking.inputs})."
-    amount, level = _amount(widths, ranking.metric), f"{100 * ranking.level:g}\u2009%"
+    level = f"{100 * ranking.level:g}\u2009%"
+    if intervals := _intervals(ranking):
+        unit = " points" if ranking.metric.unit == "share" else ""
+        return f"{_join(intervals, 'and')}{unit} ({ranking.inputs}, {level} intervals)."
+    amount = _amount(widths, ranking.metric)
     return f"Values may be off by {amount} ({ranking.inputs}, {level} intervals)."
+
+
+def _intervals(ranking: Ranking) -> list[str]:
+    """Return the interval of each method to trust, as "LIME 53–63", in percentage points of a share; empty unless all have one."""
+    factor = 100 if ranking.metric.unit == "share" else 1
+    places = [(trusted.method.title, trusted.place.low, trusted.place.high) for trusted in ranking.trust]
+    if ranking.cannot_tell is not None:
+        return []
+    ends = [(title, low, high) for title, low, high in places if low is not None and high is not None]
+    return [f"{title} {factor * low:.3g}–{factor * high:.3g}" for title, low, high in ends] if len(ends) == len(places) else []
 
 
 def _half_widths(places: Iterable[PlacedMethod]) -> list[float]:

@@ -87,7 +87,8 @@ def advice(document: dict[str, Any]) -> list[str]:
         if others:
             sentences.append(
                 f"The next best metrics are {join(_name_with_least(document, others, list(KINDS)))}. They are above chance in every "
-                "world, and no check casts doubt on them, but in some world they rank a measurably less true method above the truth itself."
+                "world, and put the truth above random numbers and above its inverse. But in some world they rank a measurably less true "
+                "method above the truth itself."
             )
     for kind, words in KINDS.items():
         of_kind = [(metric, about) for metric in metrics if (about := metric["controls"]["kinds"].get(kind)) is not None]

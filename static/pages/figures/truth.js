@@ -7,7 +7,7 @@ import { truthInWords } from "./values.js";
 /** @import { ControlsInWorld, MetricOnTruth, MetricTruth, TruthInWorld, TruthOfKind, TruthWorld } from "../../core/schemas.js" */
 
 const RANKED =
-  "The leaderboard ranks by symmetric relevance gain, even where comprehensiveness is nearer to the truth. The gain tests both halves of a map: hiding what it marks must break the answer, and hiding the rest must not. Comprehensiveness tests the first half alone.";
+  "The leaderboard ranks by symmetric relevance gain, although comprehensiveness agrees better with the truth in these worlds. The reason: comprehensiveness only tests whether the answer breaks when what a map marks is hidden. The gain also tests whether the answer holds when the rest is hidden.";
 const ABOUT =
   "In these test worlds we know what an answer comes from, such as the pixels of a drawn thing. The true order puts the methods first whose maps show it best. A metric that can be believed ranks methods in the same order. Kendall's tau is 1 for the same order, 0 for chance, −1 for the reverse; the interval is over inputs.";
 const LIMITS =
