@@ -56,7 +56,7 @@ def _recommended(entry: CatalogueEntry, megabytes: int, revision: str, labels: t
 #: What each model is useful for.
 _GOOD_FOR = {
     "scenes-vit": "seeing whether a map finds what is known to be there: every scene comes with the outlines of its objects",
-    "clip": "asking a picture for anything that can be said in a few English words",
+    "clip": "asking a picture for a thing that ImageNet has a word for",
     "photos-vit": "photos of your own",
     "reviews-bert": "film reviews in English, with praise, blame and negation in one text",
     "scenes-llava": "seeing which words of an answer came from the picture: of each question it is known whether it needs one",

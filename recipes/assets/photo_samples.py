@@ -106,7 +106,7 @@ FIRST_WITH_PROMPTS = "photo-cat-coffee-prompts"
 SAMPLES = (
     PhotoSample("dogs", "Two dogs at a window", "Two of a kind: ask for any dog.", ("dogs",), ("a dog", "a window"), ("a cat", "a horse")),
     PhotoSample("cat", "Cat", "One animal that fills the picture: eyes, nose, or the stripes?", ("cat",), ("a cat",), ("a dog", "a fox")),
-    PhotoSample("coffee", "Cup of coffee", "A cup, its saucer, a spoon, and coffee.", ("coffee",), ("a cup of coffee", "a spoon"),
+    PhotoSample("coffee", "Cup of coffee", "A cup of coffee and a spoon.", ("coffee",), ("a cup of coffee", "a spoon"),
                 ("a banana",)),
     PhotoSample("bridge", "Suspension bridge", "Tower, cables, lights, and their reflection.", ("bridge",),
                 ("a suspension bridge", "a river at night"), ("a castle", "a boat")),

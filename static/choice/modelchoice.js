@@ -37,7 +37,7 @@ const facts = (/** @type {Model} */ { details, device }) =>
  * @param {boolean} isClip whether it is asked with words in place of classes
  */
 function knows(labels, isClip) {
-  if (!labels.length) return isClip ? "ask for anything" : "it has its own classes or values for each place";
+  if (!labels.length) return isClip ? "ask for a thing" : "it has its own classes or values for each place";
   return labels.length <= 3 ? `it says ${labels.join(" or ")}` : `it knows ${whole(labels.length)} things`;
 }
 

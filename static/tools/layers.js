@@ -22,7 +22,7 @@ import { HeadShares } from "./headshares.js";
 
 const LARGE = 100; // maps; where a model has more, those of a block are asked for when they come into view
 const ABOUT =
-  "Attention alone explains nothing: it shows where a head looks, not whether that changed the answer. The gradient shows what would change the answer, and their product what did. Relevance shows how much of the answer came that way.";
+  "Attention alone shows where a head looks, not whether that changed the answer. The gradient shows what would change the answer, and their product what did. Relevance shows how much of the answer came that way.";
 
 /**
  * The heads of every block, and what each block adds.
