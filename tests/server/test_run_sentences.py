@@ -132,7 +132,11 @@ def test_where_no_method_is_trusted_the_size_of_the_intervals_is_said() -> None:
 
 
 def test_what_ties_for_first_and_depends_on_other_prompts_is_said_to_be_left_out() -> None:
-    figures: Figures = {"maskclip?less=prompts": (0.62, 0.05, True, True), "maskclip": (0.6, 0.05, True, True), "lime": (0.3, 0.05, False, True)}
+    figures: Figures = {
+        "maskclip?less=prompts": (0.62, 0.05, True, True),
+        "maskclip": (0.6, 0.05, True, True),
+        "lime": (0.3, 0.05, False, True),
+    }
     told = said({**figures, **RANDOM})
     assert told[0] == "Trust MASKCLIP: 2 of 3 methods tie for first."
     assert told[1] == "MASKCLIP?LESS=PROMPTS is left out: its map of a prompt depends on the other prompts."
