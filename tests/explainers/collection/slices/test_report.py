@@ -108,6 +108,11 @@ def test_a_search_of_too_few_rows_says_how_many_it_needs(tmp_path: Path) -> None
     assert "By chance" not in page
 
 
+def test_the_title_names_the_data_as_the_visitor_did(corner: Collection) -> None:
+    page = write_report(explainers.slices(corner), corner, title="reviews.csv").read_text("utf-8")
+    assert "<h1>Slices of reviews.csv by made</h1>" in page
+
+
 def copied(value: float, elsewhere: float) -> CopyTest:
     means = [Mean(20, each, each - 0.05, each + 0.05) for each in (value, elsewhere, value - elsewhere)]
     changed, changed_elsewhere = share(1, 20), share(1, 20)
