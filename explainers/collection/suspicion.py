@@ -11,8 +11,10 @@ from explainers.collection.slices.clusters import SHARED_FROM
 
 #: One sentence for readers of the table.
 SUSPICION_IN_WORDS = (
-    "Most suspicious first: wrong and sure, much evidence at a place that most rows with the same answer share, the first map off the "
-    "object, methods that disagree, a map whose top parts the answer does not need."
+    "Most suspicious first, by the mean of up to five signs: wrong and sure, "
+    "much evidence at a place that most rows with the same answer share, the first map off the "
+    "object, methods that disagree, a map whose top parts the answer does not need. "
+    "A right row with other signs can come before a wrong one."
 )
 SURE_FROM = 0.5  # probability of a wrong answer
 DISAGREEMENT_BELOW = 0.2  # mean rank correlation of the maps

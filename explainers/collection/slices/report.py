@@ -36,9 +36,10 @@ class _Bar:
     high: float
 
 
-def write_report(result: Slices, collection: Collection, folder: Path | None = None) -> Path:
+def write_report(result: Slices, collection: Collection, folder: Path | None = None, title: str = "") -> Path:
     """Write ``slices.json`` and the page ``slices.html`` on the slices of ``collection`` to ``folder``, by default that of the collection,
-    where the page Collection links it. Returns the path of the page.
+    where the page Collection links it. ``title`` names the data, by
+    default as the collection does. Returns the path of the page.
     """
     folder = collection.folder if folder is None else folder
     folder.mkdir(parents=True, exist_ok=True)
@@ -48,7 +49,7 @@ def write_report(result: Slices, collection: Collection, folder: Path | None = N
         page_templates(Path(__file__).parent)
         .get_template("page.html.jinja")
         .render(
-            title=f"Slices of {Path(result.data).name} by {Path(result.model).name}",
+            title=f"Slices of {title or Path(result.data).name} by {Path(result.model).name}",
             method=parse(result.method).name.title,
             summary=in_words(result),
             slices=[

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from explainers.collection.intervals import Mean, Share
 from explainers.collection.report_parts import with_interval
 from explainers.collection.slices.records import CopyTest, HidingTest, Slice, Slices
+from explainers.collection.slices.search import LEAST_ROWS
 from explainers.evaluation.statistics import ALPHA
 
 MIN_NEEDED_SHARE = 0.5  # of the answers that change without what a slice names, from which most count as needing it
@@ -22,7 +23,9 @@ class Finding:
 
 
 def in_words(result: Slices) -> list[str]:
-    """Return sentences on the search: how many slices there are, of how many that were tried."""
+    """Return sentences on the search: how many slices there are, of how many that were tried; where none could be tried, what it needs."""
+    if not result.tried:
+        return [_nothing_tried(result)]
     count = len(result.slices)
     sentences = [
         f"{'No slice' if not count else '1 slice' if count == 1 else f'{count} slices'} in {result.inputs} rows. "
@@ -33,6 +36,15 @@ def in_words(result: Slices) -> list[str]:
         were = "1 more was" if result.without_effect == 1 else f"{result.without_effect} more were"
         sentences.append(f"{were} left out: copied into rows with other answers, what they name does not carry the answer over.")
     return sentences
+
+
+def _nothing_tried(result: Slices) -> str:
+    """Return sentences on a search that had nothing to try: how many rows there are, how many it needs, and what to do."""
+    return (
+        f"Nothing could be searched in {result.inputs} rows, {result.wrong} of them wrong. "
+        f"A search needs about {2 * LEAST_ROWS} rows of a kind, such as wrong ones, with a word or a place in common: {LEAST_ROWS} in the "
+        "half that is searched, the others for the test. Make a collection of more inputs with labels, and search again."
+    )
 
 
 def finding_of(each: Slice) -> Finding:

@@ -7,7 +7,7 @@ import math
 import numpy as np
 import pytest
 
-from explainers.collection.suspicion import FLAGS, Readings
+from explainers.collection.suspicion import FLAGS, SUSPICION_IN_WORDS, Readings
 
 NAN = math.nan
 
@@ -96,3 +96,9 @@ def test_a_wrong_value_without_probability_counts_whole() -> None:
 
 def test_every_flag_has_its_words() -> None:
     assert set(readings().flags()) == set(FLAGS)
+
+
+def test_a_right_row_with_other_signs_comes_before_a_wrong_one_as_the_sentence_says() -> None:
+    right = readings(agreement=-1.0, falls=0.0, without=0.9).suspicion()[0]
+    assert right > readings(right=0.0).suspicion()[0]
+    assert SUSPICION_IN_WORDS.endswith("A right row with other signs can come before a wrong one.")

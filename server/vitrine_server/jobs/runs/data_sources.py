@@ -46,19 +46,19 @@ class DataSource:
             raise without_paths(problem, self.folder) from None
 
     def to_json(self) -> dict[str, Any]:
-        """Return the name, data set, folder (as text, or None) and whether it was sent as a dict for JSON, to send to the process of a
-        model.
+        """Return the name, data set, folder (as text, or None), title and whether it was sent as a dict for JSON, to send to the process
+        of a model.
         """
         folder = None if self.folder is None else str(self.folder)
-        return {"name": self.name, "dataset": self.dataset, "folder": folder, "is_sent": self.is_sent}
+        return {"name": self.name, "dataset": self.dataset, "folder": folder, "title": self.title, "is_sent": self.is_sent}
 
 
 def source_from_json(document: Mapping[str, Any]) -> DataSource:
-    """Return the data source of ``document``, the dict of :meth:`DataSource.to_json`. Title and ``is_sent`` are not in it and get their
-    defaults.
+    """Return the data source of ``document``, the dict of :meth:`DataSource.to_json`; ``is_sent`` gets its default, as does
+    the title of a run that an earlier version stored without one.
     """
     folder = document["folder"]
-    return DataSource(document["name"], document["dataset"], None if folder is None else Path(folder))
+    return DataSource(document["name"], document["dataset"], None if folder is None else Path(folder), document.get("title", ""))
 
 
 def without_paths(problem: ExplainerError, *folders: Path | None) -> ExplainerError:

@@ -73,12 +73,13 @@ def find_slices(wanted: Mapping[str, Any], out: Path, model: Model, cancelled: C
     from explainers.collection.slices.report import write_report
     from explainers.collection.slices.slices import slices
 
-    folder = source_from_json(wanted["source"]).folder
+    source = source_from_json(wanted["source"])
+    folder = source.folder
     assert folder is not None
     try:
         collection = open_collection(folder)
         result = slices(collection, model, seed=wanted["seed"], kept=out / TESTS, progress=tell, cancelled=cancelled)
-        write_report(result, collection, out)
+        write_report(result, collection, out, source.title)
     except Cancelled:
         return {"finished": False}
     except ExplainerError as problem:

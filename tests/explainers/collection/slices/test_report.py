@@ -93,6 +93,26 @@ def test_a_slice_says_its_shares_and_what_copying_does(corner: Collection) -> No
     assert "1 more was left out" in in_words(replace(explainers.slices(corner), without_effect=1))[1]
 
 
+def test_a_search_of_too_few_rows_says_how_many_it_needs(tmp_path: Path) -> None:
+    """Six pictures, two of them wrong: no half has five of a kind, so nothing was tried, and no sentence speaks of chance."""
+    rows = [made_up_row(i, [], maps=[made_up_map([1, 0, 0, 0])], right=i > 1, labels=["bee"]) for i in range(6)]
+    collection = made_up_collection(tmp_path / "few", rows)
+    found = explainers.slices(collection)
+    assert (found.tried, found.inputs, found.wrong, found.slices) == (0, 6, 2, [])
+    (sentence,) = in_words(found)
+    assert sentence.startswith("Nothing could be searched in 6 rows, 2 of them wrong. A search needs about 10 rows of a kind, ")
+    assert sentence.endswith("Make a collection of more inputs with labels, and search again.")
+    page = write_report(found, collection).read_text("utf-8")
+    assert sentence in page
+    assert "Each slice below" not in page
+    assert "By chance" not in page
+
+
+def test_the_title_names_the_data_as_the_visitor_did(corner: Collection) -> None:
+    page = write_report(explainers.slices(corner), corner, title="reviews.csv").read_text("utf-8")
+    assert "<h1>Slices of reviews.csv by made</h1>" in page
+
+
 def copied(value: float, elsewhere: float) -> CopyTest:
     means = [Mean(20, each, each - 0.05, each + 0.05) for each in (value, elsewhere, value - elsewhere)]
     changed, changed_elsewhere = share(1, 20), share(1, 20)
