@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Annotated
 
@@ -16,6 +16,8 @@ from vitrine_server.verdicts import PlacedMethod, Ranking
 MIN_RANKED_INPUTS = 5
 #: The most methods that a sentence names.
 MOST_NAMED = 3
+#: The most words of a sentence.
+MOST_WORDS = 20
 _NO_RANKING = "No metric of this run says which map is right, so it ranks no method."
 
 
@@ -54,9 +56,13 @@ def _what_to_trust(ranking: Ranking) -> str:
         return f"Trust no method by this run: none ties for first by {ranking.metric.title} and beats random numbers."
     if first == 1:
         return f"Trust {names[0]}: it alone is first of {of} methods."
-    if first == len(names):
-        return f"Trust {_join(names, 'and')}: they tie for first among {of} methods."
-    return f"Trust {_join(names, 'or')}: {first} of {of} methods tie for first."
+
+    def trust(named: list[str]) -> str:
+        if first == len(named):
+            return f"Trust {_join(named, 'and')}: they tie for first among {of} methods."
+        return f"Trust {_join(named, 'or')}: {first} of {of} methods tie for first."
+
+    return _in_few_words(trust, names)
 
 
 def _what_is_left_out(ranking: Ranking) -> list[str]:
@@ -101,7 +107,7 @@ def _how_sure(ranking: Ranking) -> str:
     level = f"{100 * ranking.level:g}\u2009%"
     if intervals := _intervals(ranking):
         unit = " points" if ranking.metric.unit == "share" else ""
-        return f"{_join(intervals, 'and')}{unit} ({ranking.inputs}, {level} intervals)."
+        return _in_few_words(lambda named: f"{_join(named, 'and')}{unit} ({ranking.inputs}, {level} intervals).", intervals)
     amount = _amount(widths, ranking.metric)
     return f"Values may be off by {amount} ({ranking.inputs}, {level} intervals)."
 
@@ -128,6 +134,12 @@ def _amount(widths: list[float], metric: RankingMetric) -> str:
     factor, unit = (100, " points") if metric.unit == "share" else (1, "")
     least, most = (f"{factor * width:.2g}" for width in (widths[0], widths[-1]))
     return f"about {most}{unit}" if least == most else f"{least} to {most}{unit}, by method"
+
+
+def _in_few_words(sentence: Callable[[list[str]], str], names: list[str]) -> str:
+    """Return the ``sentence`` about the first of ``names``: as many as leave it at most :data:`MOST_WORDS`, at least one."""
+    said = (sentence(names[:count]) for count in range(len(names), 0, -1))
+    return next((words for words in said if len(words.split()) <= MOST_WORDS), sentence(names[:1]))
 
 
 def _join(names: list[str], last: str) -> str:

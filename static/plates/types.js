@@ -25,7 +25,8 @@
  * @property {MapPlate[]} tested those that lose tokens in the deletion test
  * @property {MapPlate[]} everyPlate all, those that are computed from several maps too
  * @property {Variant[]} variants the methods that it shows
- * @property {{judge: (verdict: string, rule: string) => void, recommended: Variant | undefined}} groups their headings
+ * @property {{judge: (verdict: string, rule: string) => void, recommended: Variant | undefined,
+ *   doubtful: Set<string>}} groups their headings
  * @property {(target: string) => any} [baseOf] what the maps of a column lie on
  */
 
