@@ -49,7 +49,7 @@ def test_a_search_writes_a_page_of_the_visitors_own(sites: Sites, tmp_path: Path
         about = site.get(f"/api/collections/{name}")
         assert about["has_slices"]
         assert [each["id"] for each in about["searches"]] == [search]
-        assert "No slice in 3 rows" in site.client.get(f"/api/collections/{name}/slices").text
+        assert "Nothing could be searched in 3 rows" in site.client.get(f"/api/collections/{name}/slices").text
         assert not (tmp_path / "home/collections" / name / "slices.html").exists()  # the collection is as it was
     with sites() as site:  # after a restart too
         assert [each["state"] for each in site.get("/api/slices")["runs"]] == ["done"]
