@@ -246,9 +246,10 @@ function digitsOf(judgement, known) {
   const limits = (known.calibration?.lines ?? []).filter(
     (each) => each.kind in VERDICTS && each.score === line?.score && (each.prompts ?? "") === (line?.prompts ?? ""),
   );
+  const { score } = judgement;
   /** @param {number} digits */
   const areTold = (digits) =>
-    limits.every((limit) => limit.line === judgement.score || number(limit.line, digits) !== number(judgement.score, digits));
+    limits.every((limit) => limit.line === score || number(limit.line, digits) !== number(score, digits));
   return [3, 4, 5].find(areTold) ?? MOST_DIGITS;
 }
 
