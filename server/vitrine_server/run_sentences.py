@@ -42,12 +42,13 @@ def sentences(ranking: Ranking | None) -> list[str]:
         return [_NO_RANKING]
     if not ranking.places:
         return [f"No method of this run has a value by {ranking.metric.title}."]
-    return [_what_to_trust(ranking), *_what_is_left_out(ranking), _what_is_chance(ranking), _how_sure(ranking)]
+    return [_what_to_trust(ranking), _what_is_chance(ranking), _how_sure(ranking)]
 
 
 def _what_to_trust(ranking: Ranking) -> str:
     names, of = [method.method.title for method in ranking.trust], ranking.of
-    first = sum(place.group == "first" for place in ranking.places)
+    tied = [Spec.parse(place.method.spec).options for place in ranking.places if place.group == "first"]
+    first, comparing = len(tied), sum(map(depends_on_other_prompts, tied))
     if ranking.cannot_tell is not None:
         return f"Trust no method by this run: {ranking.metric.title} does not tell the best one from random numbers."
     if of == 1:
@@ -60,24 +61,10 @@ def _what_to_trust(ranking: Ranking) -> str:
     def trust(named: list[str]) -> str:
         if first == len(named):
             return f"Trust {_join(named, 'and')}: they tie for first among {of} methods."
-        return f"Trust {_join(named, 'or')}: {first} of {of} methods tie for first."
+        others = f", {comparing} by comparing prompts" if comparing else ""  # these are not recommended
+        return f"Trust {_join(named, 'or')}: {first} of {of} methods tie for first{others}."
 
     return _in_few_words(trust, names)
-
-
-def _what_is_left_out(ranking: Ranking) -> list[str]:
-    """Return a list with one sentence on the methods that tie for first and are not named because their map of a prompt is another with
-    other prompts; an empty list where there is none.
-    """
-    names = [
-        place.method.title
-        for place in ranking.places
-        if place.group == "first" and depends_on_other_prompts(Spec.parse(place.method.spec).options)
-    ]
-    if not names:
-        return []
-    are, their = ("is", "its") if len(names) == 1 else ("are", "their")
-    return [f"{_join(names[:MOST_NAMED], 'and')} {are} left out: {their} map of a prompt depends on the other prompts."]
 
 
 def _what_is_chance(ranking: Ranking) -> str:

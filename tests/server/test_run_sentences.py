@@ -131,15 +131,15 @@ def test_where_no_method_is_trusted_the_size_of_the_intervals_is_said() -> None:
     assert said({**figures, **RANDOM})[2] == "Values may be off by 3 to 5 points, by method (60 pictures, 95\u2009% intervals)."
 
 
-def test_what_ties_for_first_and_depends_on_other_prompts_is_said_to_be_left_out() -> None:
+def test_what_ties_for_first_by_comparing_prompts_is_counted_and_not_named() -> None:
     figures: Figures = {
         "maskclip?less=prompts": (0.62, 0.05, True, True),
         "maskclip": (0.6, 0.05, True, True),
         "lime": (0.3, 0.05, False, True),
     }
     told = said({**figures, **RANDOM})
-    assert told[0] == "Trust MASKCLIP: 2 of 3 methods tie for first."
-    assert told[1] == "MASKCLIP?LESS=PROMPTS is left out: its map of a prompt depends on the other prompts."
+    assert told[0] == "Trust MASKCLIP: 2 of 3 methods tie for first, 1 by comparing prompts."
+    assert len(told) == 3
 
 
 def test_a_run_without_a_value_or_without_a_metric_of_what_is_right_ranks_no_method() -> None:
@@ -155,8 +155,7 @@ def test_what_ships_is_summed_up_shortly_and_as_its_figures_say(run: RunReport) 
     ranking = ranking_of_run(run)
     told = None if ranking is None else verdict_in_words(ranking)
     lines = sentences(told)
-    is_left_out = told is not None and any(place.group == "first" and "less=prompts" in place.method.spec for place in told.places)
-    assert len(lines) == (1 if told is None else 3 + is_left_out)
+    assert len(lines) == (1 if told is None else 3)
     assert all(len(line.split()) <= 20 for line in lines)
     if told is None or told.cannot_tell:
         return
