@@ -24,7 +24,7 @@ from vitrine_server.run_reports import CONTROL, RunReport, read_run_reports
 RANKED_BY = ("srg", "ap")
 #: The result of a method by each ranking metric, in plain words: ``{value}`` is its value times 100, ``{random}`` that of a random map.
 SAYS = {
-    "srg": "hiding what it marks took on average {value} points more from the answer than hiding the rest (a random map: {random})",
+    "srg": "hiding what it marks cost {value} points more than hiding the rest (random: {random})",
     "own_object": "it marked the one of two things that the prompt names in {value}\u2009% of cases (chance: {random}\u2009%)",
     "ap": "its strongest parts lie on the thing that the prompt names: average precision {value}\u2009% (a random map: {random}\u2009%)",
 }

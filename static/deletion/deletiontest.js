@@ -77,14 +77,13 @@ export function verdict(answer, best, methods, doubtful = new Set()) {
   const failing = judged
     .filter(({ spec }) => rows.some((one) => one.method === spec && isFailing(answer, one)))
     .map(({ title }) => title);
-  const doubted = judged.filter(({ spec }) => doubtful.has(spec)).map(({ title }) => title);
-  const chance = `the gap between ${failing.length > 1 ? "their" : "its"} two areas is`;
+  const doubted = judged.filter(({ spec }) => doubtful.has(spec));
   const most = number(chanceGap(answer), 2);
+  const none = doubted.length ? "None fails, doubts apart" : "No map fails";
   const fails = failing.length
-    ? `${namesOf(failing)} ${failing.length > 1 ? "fail" : "fails"}: ${chance} no larger than by chance (${most}).`
-    : judged.length && `No map fails this test: ${chance} larger than by chance (${most}).`;
-  const doubts = doubted.length && `The test does not lift the doubt about ${namesOf(doubted)}.`;
-  return [says, fails, doubts].filter(Boolean).join(" ");
+    ? `${namesOf(failing)} ${failing.length > 1 ? "fail" : "fails"}: no gap of areas above chance (${most}).`
+    : judged.length && `${none}: each has a gap of areas above chance (${most}).`;
+  return [says, fails].filter(Boolean).join(" ");
 }
 
 /**

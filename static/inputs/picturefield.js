@@ -98,7 +98,8 @@ export class PictureField {
     const over = files.length > limit ? ` At most ${limit} can be sent.` : "";
     const next = `Now press the button below.`;
     if (this.#alone) this.says.textContent = files.length ? next : `Give a ${this.#alone}.`;
-    else this.says.textContent = files.length ? `Write what the model is asked about ${all}.${over}` : "Give a picture.";
+    else
+      this.says.textContent = files.length ? `Write what the model is asked about ${all}.${over}` : "Give a picture.";
     this.onGive();
   }
 

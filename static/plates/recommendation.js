@@ -60,7 +60,7 @@ const distrust = (methods) =>
     ? `Do not trust ${methods
         .map(({ title }) => title)
         .join(", ")
-        .replace(/, ([^,]*)$/, " and $1")} here, though among the best on ${methods[0].standing?.inputs}: “!” says why.`
+        .replace(/, ([^,]*)$/, " and $1")} here: “!” says why.`
     : "";
 
 /**

@@ -291,7 +291,6 @@ export class Regions {
      */
     const line = (mark, name, at, says) => {
       const mine = won.filter((wonBy) => wonBy === at).length;
-      const alone = at === NOBODY ? "" : "found alone: no share";
       const share = won.length ? `area ${percent(mine / won.length)}` : "–"; // alone it reads as how sure the model is
       const title = won.length && isContest ? `${mine} of ${won.length} patches` : "";
       return el(
@@ -299,7 +298,7 @@ export class Regions {
         { title, class: says ? "unfound" : isContest ? "" : "alone" },
         mark,
         el("span", {}, name),
-        el("span", { class: "num" }, says ?? (isContest ? share : alone)),
+        el("span", { class: "num" }, says ?? (isContest ? share : "")),
       );
     };
     /** @param {number} i */

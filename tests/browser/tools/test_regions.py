@@ -151,7 +151,7 @@ def test_a_prompt_that_was_not_found_or_cannot_be_read_wins_nothing_and_its_maps
     scores = lists(document, SIGNED)[0]
     share = float((scores > max(0.0, 0.05 * scores.max())).mean())
     # what is found alone wins wherever its map is above the threshold, also where nothing of it is
-    expect(page.locator(".legend li").first).to_have_text("Aa catfound alone: no share")
+    expect(page.locator(".legend li").first).to_have_text("Aa cat")
     expect(page.locator(".legend li").last).to_have_text("none")
     for i, target in enumerate(document["targets"][1:], 1):
         expect(page.locator(".legend li").nth(i)).to_have_text(f"{LETTERS[i]}{target['label']}{target['abstention']['says']}")

@@ -101,15 +101,15 @@ def test_a_map_in_doubt_is_not_recommended_and_is_named_at_once() -> None:
     order = " Of each family of methods, the best comes first."
     over, why, spec = compute(DOUBTED, [first, ["attention1"]])
     assert over["title"] == "Look at B first."
-    assert over["says"] == (measured.format("55.0") + "Do not trust A here, though among the best on 60 pictures: “!” says why." + order)
+    assert over["says"] == (measured.format("55.0") + "Do not trust A here: “!” says why." + order)
     assert (why["title"], spec) == ("Why B is recommended.", "gradients2")
     assert why["says"].startswith("5 of 30 methods tie for first; this one is among them.")
     over, why, spec = compute(DOUBTED, [first, ["cams3", "noise9"]])  # a tie that is not the first is named as well
     assert over["title"] == "Look at A first."
-    assert "Do not trust C here, though among the best on 60 pictures: “!” says why." in over["says"]
+    assert "Do not trust C here: “!” says why." in over["says"]
     assert (why["title"], spec) == ("Why A comes first.", "attention1")
     over, why, spec = compute(DOUBTED, [first, ["attention1", "gradients2", "cams3"]])
-    says = "Do not trust A, B and C here, though among the best on 60 pictures: “!” says why."
+    says = "Do not trust A, B and C here: “!” says why."
     assert over == {"title": "No map is recommended here.", "says": says}
     assert (why, spec) == (None, None)
 
