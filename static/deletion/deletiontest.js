@@ -9,7 +9,7 @@ import { chanceGap, isFailing } from "../maps/chance.js";
 import { rankedMethods } from "../maps/curvepanel.js";
 import { readFor } from "../plates/content.js";
 
-const MOST_NAMED = 3; // methods that fail or are in doubt; of more, how many
+const MOST_NAMED = 3; // methods that fail; of more, how many
 
 /**
  * @import { ProgressData } from "../core/schemas.js"
@@ -60,7 +60,7 @@ export function valueAt(counts, values, removed) {
  * @param {{spec: string, title: string, standing?: {inputs: string} | null} | undefined} best the recommended method,
  *   where there is one
  * @param {{spec: string, title: string}[]} methods those of the plates, without the control
- * @param {Set<string>} [doubtful] the specs of the maps that cannot be trusted for this input, whatever the test finds
+ * @param {Set<string>} [doubtful] the specs of the maps that cannot be trusted for this input
  * @returns {string}
  */
 export function verdict(answer, best, methods, doubtful = new Set()) {
@@ -77,9 +77,8 @@ export function verdict(answer, best, methods, doubtful = new Set()) {
   const failing = judged
     .filter(({ spec }) => rows.some((one) => one.method === spec && isFailing(answer, one)))
     .map(({ title }) => title);
-  const doubted = judged.filter(({ spec }) => doubtful.has(spec));
   const most = number(chanceGap(answer), 2);
-  const none = doubted.length ? "None fails, doubts apart" : "No map fails";
+  const none = judged.some(({ spec }) => doubtful.has(spec)) ? "None fails, doubts apart" : "No map fails";
   const fails = failing.length
     ? `${namesOf(failing)} ${failing.length > 1 ? "fail" : "fails"}: no gap of areas above chance (${most}).`
     : judged.length && `${none}: each has a gap of areas above chance (${most}).`;
