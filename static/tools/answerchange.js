@@ -52,25 +52,42 @@ export class ChangeTable {
   }
 
   /**
-   * `before` and `now` are lists of {label, probability, logit}, the largest first.
+   * `before` and `now` are lists of {label, probability, logit}, the largest first. The answer as it was has a row also
+   * where it is no longer among the first.
    * @param {Target[]} before
    * @param {Target[]} now
    */
   show(before, now) {
-    const known = new Map(before.map((answer) => [answer.label, answer]));
-    /** @param {Target} is */
-    const row = (is) => {
-      const was = known.get(is.label);
-      const cells = [was ? answered(was) : "–", answered(is), was ? formatChange(was, is) : "–"];
-      return el(
+    const rows = changeRows(before, now).map(([name, ...cells]) =>
+      el(
         "tr",
         {},
-        el("th", { scope: "row" }, is.label),
+        el("th", { scope: "row" }, name),
         cells.map((text) => el("td", { class: "num" }, text)),
-      );
-    };
-    this.rows.replaceChildren(...now.map(row));
+      ),
+    );
+    this.rows.replaceChildren(...rows);
   }
+}
+
+/**
+ * The rows of the table: name, as it was, now, change. Of an answer that fell behind the first, it is known that it has
+ * less than the last of them.
+ * @param {Target[]} before
+ * @param {Target[]} now
+ * @returns {string[][]}
+ */
+export function changeRows(before, now) {
+  const known = new Map(before.map((answer) => [answer.label, answer]));
+  const rows = now.map((is) => {
+    const was = known.get(is.label);
+    return [is.label, was ? answered(was) : "–", answered(is), was ? formatChange(was, is) : "–"];
+  });
+  const [first] = before;
+  const last = now.at(-1);
+  if (first && last && !now.some(({ label }) => label === first.label))
+    rows.push([first.label, answered(first), `<${answered(last).replace("<", "")}`, "–"]);
+  return rows;
 }
 
 /**

@@ -8,6 +8,7 @@ import pytest
 from playwright.sync_api import expect
 
 from tests.browser.support.accessibility import no_violation_anywhere
+from tests.browser.support.number_format import percent
 from tests.browser.support.serving import HTTP
 from tests.browser.support.visit import Visit
 
@@ -29,6 +30,8 @@ def test_two_presses_say_what_would_change_the_answer(desk: Visit, path: str) ->
     assert found["reached"]
     expect(panel).to_have_attribute("data-hidden", str(len(found["hidden"])))
     expect(panel.locator("tbody tr").first).to_contain_text(to)
+    answer = panel.locator("tbody tr").filter(has=page.get_by_role("rowheader", name=document["top"][0]["label"], exact=True))
+    expect(answer.locator("td").first).to_have_text(percent(document["top"][0]["probability"]))  # the answer as it was
     if path == "/text":
         expect(panel.locator("del")).to_have_count(len(found["hidden"]))
     assert desk.query["counterfactual.to"] == [to]

@@ -1,4 +1,4 @@
-"""What the table of words says of the word on top."""
+"""What tools say of the answer, as it was and without a part of the input."""
 
 from __future__ import annotations
 
@@ -83,3 +83,17 @@ SECOND = target("negative", 0.03, -1)
 )
 def test_it_is_said_what_the_answer_becomes_without_the_word_on_top(before: Any, after: Any, says: str) -> None:
     assert compute(LINE, [before, after]) == says
+
+
+ROWS = "async ([before, now]) => (await script('tools/answerchange.js')).changeRows(before, now)"
+
+
+def test_the_answer_as_it_was_keeps_its_row_when_it_falls_behind_the_first() -> None:
+    before = [target("chimpanzee", 0.8), target("gorilla", 0.1)]
+    now = [target("gorilla", 0.5), target("siamang", 0.2)]
+    rows = [["gorilla", "10.0\u2009%", "50.0\u2009%", "+40.0 points"], ["siamang", "–", "20.0\u2009%", "–"]]
+    assert compute(ROWS, [before, now]) == [*rows, ["chimpanzee", "80.0\u2009%", "<20.0\u2009%", "–"]]
+    low = target("chimpanzee", 0.1)
+    assert compute(ROWS, [before, [*now, low]])[2:] == [["chimpanzee", "80.0\u2009%", "10.0\u2009%", "\u221270.0 points"]]
+    assert compute(ROWS, [before, [target("gorilla", 1.0), target("siamang", 1e-9)]])[2][2] == "<0.1\u2009%"
+    assert compute(ROWS, [before, []]) == []  # nothing was asked yet
