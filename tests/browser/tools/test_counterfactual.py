@@ -47,7 +47,7 @@ def test_what_would_make_another_prompt_fit_best_is_said_on_prompt(desk: Visit) 
     best, other = sorted(desk.document()["targets"], key=lambda target: -target["probability"])
     button = page.get_by_text("What would change it?")
     button.click()
-    expect(page.locator(".why")).to_contain_text(f"fits better than “{best['label']}”")
+    expect(page.locator(".why")).to_contain_text(f"“{best['label']}” fits best. Choose another prompt")
     expect(page.locator(".why [role=option]")).to_have_count(1)  # the best is no choice
     no_violation_anywhere(page)
     page.get_by_role("option", name=other["label"]).click()
