@@ -141,8 +141,8 @@ def test_which_model_answered_and_why_stands_beside_the_picture(desk: Visit) -> 
     model = desk.get(f"/api/models/{other}")
     choice.select_option(other)
     desk.next_maps(before)
-    purpose = "" if model["photos"] else f". {model['description']}"
-    expect(page.locator("#model-why")).to_have_text(f"You chose this model: it knows {len(model['labels']):,} things{purpose}")
+    purpose = "" if model["photos"] else f" {model['description']}"
+    expect(page.locator("#model-why")).to_have_text(f"You chose this model: it knows {len(model['labels']):,} things.{purpose}")
 
 
 def test_sets_families_and_search_choose_methods(phone: Visit) -> None:
