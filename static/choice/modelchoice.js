@@ -141,13 +141,16 @@ export class ModelChoice {
   }
 
   /**
-   * The name of the model for a picture: `name` where it is loaded and the person chose no other; else `other`.
+   * The name of the model for an input: `name` where it is loaded and the person chose no other; else `other`. A model
+   * that does not ship with Vitrine is on the page because the person brought or chose it, also where only the link of
+   * an explanation says so: it is asked about every input, samples too.
    * @param {string | null} name
    * @param {string | null} other
    * @returns {string | null}
    */
   fitting(name, other) {
-    const suits = !this.chosen && this.models.some((model) => model.name === name && model.state === "loaded");
+    const isChosen = this.chosen || this.current?.embedded === false;
+    const suits = !isChosen && this.models.some((model) => model.name === name && model.state === "loaded");
     return suits ? name : other;
   }
 
