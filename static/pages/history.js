@@ -46,7 +46,8 @@ function sureLine({ page, targets, abstention }) {
   if (!targets?.length || (page === "/prompt" && targets.length === 1 && !targets[0].abstention)) return null;
   const target = mainTarget(targets);
   const sure = sureness(target, abstention, targets.length);
-  return sure && targets.length > 1 ? `“${targetInWords(target)}”: ${sure}` : sure;
+  const isOfInput = abstention && !target.abstention; // what the model cannot know of the whole input
+  return sure && targets.length > 1 && !isOfInput ? `“${targetInWords(target)}”: ${sure}` : sure;
 }
 
 /**
