@@ -157,6 +157,14 @@ export class ModelChoice {
   }
 
   /**
+   * The name of the first loaded model that takes sounds; undefined where there is none.
+   * @returns {string | undefined}
+   */
+  get forSounds() {
+    return this.models.find(({ name, state }) => state === "loaded" && this.takesSounds(name))?.name;
+  }
+
+  /**
    * Return whether the model of this name takes clips.
    * @param {string | null | undefined} name
    * @returns {boolean}
