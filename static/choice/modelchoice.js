@@ -3,6 +3,7 @@
 import { follow, getJSON, loadModel, Problem } from "../core/api.js";
 import { byId, el, whole } from "../core/dom.js";
 import { showProblem } from "../core/problems.js";
+import { WRITING_TASKS } from "../core/targets.js";
 
 /**
  * @import { LoadProgress, Model, Models, Target } from "../core/schemas.js"
@@ -35,8 +36,10 @@ const facts = (/** @type {Model} */ { details, device }) =>
  * The knowledge of a model in words, from the names of its classes.
  * @param {string[]} labels
  * @param {boolean} isClip whether it is asked with words in place of classes
+ * @param {string | null} [task]
  */
-function knows(labels, isClip) {
+function knows(labels, isClip, task) {
+  if (WRITING_TASKS.includes(task ?? "")) return "it writes an answer";
   if (!labels.length) return isClip ? "ask for a thing" : "it has its own classes or values for each place";
   return labels.length <= 3 ? `it says ${labels.join(" or ")}` : `it knows ${whole(labels.length)} things`;
 }
@@ -317,12 +320,12 @@ export class ModelChoice {
    * @param {string[]} labels
    */
   explain(isSample, labels) {
-    const { name, kind, embedded, photos, description } = /** @type {Model} */ (this.current);
+    const { name, kind, embedded, photos, description, details } = /** @type {Model} */ (this.current);
     const ofPage = this.takesSounds(name) ? "a sound" : GIVEN[this.kind];
     const what = ofPage ?? (photos ? "a photo" : isSample ? "the model of this sample" : "a picture");
     const purpose = kind === "image" && embedded && !photos ? `. ${description}` : ""; // what it is for, where that is not photos
     byId("model-why").textContent =
-      `${this.chosen ? "You chose this model" : what}: ${knows(labels, this.kind === "clip")}${purpose}`;
+      `${this.chosen ? "You chose this model" : what}: ${knows(labels, this.kind === "clip", details?.task)}${purpose}`;
   }
 
   /**
