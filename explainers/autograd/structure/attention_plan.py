@@ -64,6 +64,7 @@ class AttentionPlan:
     has_rows_of_some    whether the rows at which some bias acts are not all tokens in their order, such as those of the patches alone
     has_flat_rows       whether these rows are the tokens of a sample one after the other
     biases_of_no_token  the positions of biases in the blocks that act at no token
+    joined_biases       the positions of biases at some rows of several tokens, whose other rows do not lie as the tokens do
     rows_before         by the positions of biases after the blocks: how many rows stand before that of the first token
     cuts_tokens         whether some tokens are thrown away between the blocks or inside them, and others put in their places
     replaces_inside     whether a block puts other tokens in the places of some of its own, or weighs other values for them
@@ -83,6 +84,7 @@ class AttentionPlan:
     has_rows_of_some: bool = False
     has_flat_rows: bool = False
     biases_of_no_token: frozenset[int] = frozenset()
+    joined_biases: frozenset[int] = frozenset()
     rows_before: Mapping[int, int] = field(default_factory=dict)
     cuts_tokens: bool = False
     replaces_inside: bool = False
