@@ -19,6 +19,7 @@ from tests.explainers.support.attention_forms import (
     PREPROCESS,
     TOKENS,
     Attention,
+    Block,
     Form,
     Kept,
     keep,
@@ -266,6 +267,43 @@ def test_maps_are_the_weights_that_meet_values(name: str) -> None:
     given = scores(vit, x, target, "raw_attention", "rollout", "generic_attention")
     for ours, theirs in zip(given, expected, strict=True):
         torch.testing.assert_close(ours, theirs, rtol=1e-5, atol=1e-6)
+
+
+#: Weights that one product multiplies with values, and as several products that are added.
+ONE_PRODUCT_OF_SEVERAL: dict[str, tuple[Any, Any]] = {
+    **{
+        name: (lambda m, q, k, v, x, second=second: ((a := softmax_of(q, k)) + second(a)) @ v, in_two_products(name).form)
+        for name, second in SECOND_OF_TWO.items()
+    },
+    "less the queries moved by one": (
+        lambda m, q, k, v, x: ((a := softmax_of(q, k)) - a.roll(1, -2)) @ v,
+        lambda m, q, k, v, x: (a := softmax_of(q, k)) @ v - a.roll(1, -2) @ v,
+    ),
+    "less another softmax": (
+        lambda m, q, k, v, x: (softmax_of(q, k) - 0.8 * softmax_of(k, q)) @ v,
+        lambda m, q, k, v, x: softmax_of(q, k) @ v - 0.8 * (softmax_of(k, q) @ v),
+    ),
+    "the key of the class token apart": (
+        lambda m, q, k, v, x: softmax_of(q, k) @ v,
+        lambda m, q, k, v, x: (a := softmax_of(q, k))[..., :1] @ v[:, :, :1] + a[..., 1:] @ v[:, :, 1:],
+    ),
+}
+
+
+@pytest.mark.parametrize("name", ONE_PRODUCT_OF_SEVERAL)
+def test_relevance_is_that_of_one_product_where_several_are_added(name: str) -> None:
+    specs = [
+        "transformer_attribution",
+        "transformer_attribution:lrp",
+        "transformer_attribution_last_block",
+        "transformer_attribution_without_gradient",
+        "partial_lrp",
+    ]
+    vits = [Form(form, blocks=lambda a: [Block(a) for _ in range(4)]).vit() for form in ONE_PRODUCT_OF_SEVERAL[name]]
+    for parameter in (parameter for vit in vits for parameter in vit.parameters()):
+        parameter.data *= 1.8  # so that relevance of both signs comes to attention
+    for ours, theirs in zip(*(scores(vit, pixels(), 1, *specs) for vit in vits), strict=True):
+        torch.testing.assert_close(ours, theirs, rtol=1e-4, atol=1e-5 * float(theirs.abs().max()))
 
 
 @pytest.mark.parametrize("name", FORMS)
