@@ -187,6 +187,20 @@ def keys_in_front(module: Attention, q: Tensor, k: Tensor, v: Tensor, x: Tensor)
     return torch.einsum("zmna,zmnb->zanb", weights, v).transpose(1, 2)
 
 
+def chunks_of_queries_and_of_heads(module: Attention, q: Tensor, k: Tensor, v: Tensor, x: Tensor) -> Tensor:
+    pieces = [torch.cat([softmax_of(part[:, [i]], k[:, [i]]) @ v[:, [i]] for i in range(HEADS)], 1) for part in q.split(6, 2)]
+    return torch.cat(pieces, 2)
+
+
+def chunks_of_heads_and_of_queries(module: Attention, q: Tensor, k: Tensor, v: Tensor, x: Tensor) -> Tensor:
+    pieces = [torch.cat([softmax_of(part, k[:, i]) @ v[:, i] for part in q[:, i].split(6, 1)], 1) for i in range(HEADS)]
+    return torch.stack(pieces, 1)
+
+
+def chunks_of_heads_that_share_values(module: Attention, q: Tensor, k: Tensor, v: Tensor, x: Tensor) -> Tensor:
+    return chunks_of_queries_and_of_heads(module, q, k, v[:, :1].expand_as(v), x)
+
+
 def with_a_key_of_its_own(module: Attention, q: Tensor, k: Tensor, v: Tensor, x: Tensor) -> Tensor:
     k, v = (torch.cat([torch.full_like(t[:, :, :1], 0.3), t], 2) for t in (k, v))
     return softmax_of(q, k) @ v
@@ -243,6 +257,9 @@ FORMS: dict[str, Form] = {
     "class token apart": Form(class_token_apart),
     "heads in front of samples": Form(heads_in_front_of_samples),
     "keys in front": Form(keys_in_front),
+    "chunks of queries, heads in each": Form(chunks_of_queries_and_of_heads),
+    "chunks of queries in each head": Form(chunks_of_heads_and_of_queries),
+    "chunks of queries, heads in each, with values that they share": Form(chunks_of_heads_that_share_values, one_value_head_twin),
     "with a key of its own": Form(with_a_key_of_its_own, with_a_key_of_its_own_twin),
     "by log-softmax": Form(by_log_softmax),
     "exponentials over their sum": Form(written_out),
@@ -387,9 +404,10 @@ def test_attention_of_each_sample_and_head_alone_is_read_of_one_input() -> None:
         scores(vit, pixels(2), 1, "rollout")
 
 
-def chunks_of_queries_and_heads(module: Attention, q: Tensor, k: Tensor, v: Tensor, x: Tensor) -> Tensor:
+def chunks_of_their_own_values(module: Attention, q: Tensor, k: Tensor, v: Tensor, x: Tensor) -> Tensor:
     pieces = [
-        torch.cat([softmax_of(part[:, i : i + 1], k[:, i : i + 1]) @ v[:, i : i + 1] for i in range(HEADS)], 1) for part in q.split(9, 2)
+        torch.cat([softmax_of(part[:, [i]], k[:, [i]]) @ (times * v[:, [i]]) for i in range(HEADS)], 1)
+        for times, part in enumerate(q.split(9, 2), 1)
     ]
     return torch.cat(pieces, 2)
 
@@ -401,7 +419,7 @@ REFUSED: dict[str, tuple[Any, str]] = {
     "exponentials whose sum divides what they gave": (late, "no softmax runs in them"),
     "linear attention by two softmaxes": (linear, "goes into another without a residual"),
     "over channels": (over_channels, "over channels"),
-    "chunks of queries and of heads": (chunks_of_queries_and_heads, "in chunks of queries and of heads at once"),
+    "chunks of queries and of heads, with other values each": (chunks_of_their_own_values, "which chunks are of one head is not known"),
     "a key of two tokens each": (fewer_keys, "each key of their attention is made of several tokens"),
     "keys of each head in another order": (other_order_in_each_head, "not the same tokens in the same order for all heads"),
 }
