@@ -14,7 +14,7 @@ from explainers.autograd.nodes import Block, Nodes, ancestors
 from explainers.autograd.operators import Add, LinearMap, Norm, Softmax
 from explainers.autograd.structure.attention import Attention, Users, product_with_values
 from explainers.autograd.structure.attention_maps import maps_in
-from explainers.autograd.structure.attention_products import Product, Unreadable, products_of
+from explainers.autograd.structure.attention_products import COMPLEX, Product, Unreadable, attends_in_complex_numbers, products_of
 from explainers.autograd.structure.token_codes import MIXED, NO_SIGNAL, NOTHING, ONE_TOKEN, Pull, tokens_of
 from explainers.autograd.structure.token_mixing import mixes_tokens
 
@@ -268,7 +268,7 @@ def _plan_of_block(nodes: Nodes, block: Block, candidate: Attention | None, pull
     except Unreadable as problem:
         return BlockPlan(False, softmaxes, 0, str(problem))
     if not maps:
-        return BlockPlan(False, softmaxes, 0, _NO_VALUES)
+        return BlockPlan(False, softmaxes, 0, COMPLEX if attends_in_complex_numbers(block) else _NO_VALUES)
     is_usual = len(maps) == len(maps[0].sources) == 1 and maps[0].is_usual
     is_usual = is_usual and candidate is not None and maps[0].sources[0] is candidate.weights
     return BlockPlan(is_usual, softmaxes, len(maps), heads_apart=any(each.heads_apart for each in maps))

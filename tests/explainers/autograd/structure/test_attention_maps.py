@@ -201,6 +201,11 @@ def chunks_of_heads_that_share_values(module: Attention, q: Tensor, k: Tensor, v
     return chunks_of_queries_and_of_heads(module, q, k, v[:, :1].expand_as(v), x)
 
 
+def real_and_imaginary_parts_apart(module: Attention, q: Tensor, k: Tensor, v: Tensor, x: Tensor) -> Tensor:
+    values, weights = torch.view_as_complex(v.unflatten(-1, (-1, 2)).contiguous()), softmax_of(q, k)
+    return torch.stack([weights @ values.real, weights @ values.imag], -1).flatten(-2)
+
+
 def with_a_key_of_its_own(module: Attention, q: Tensor, k: Tensor, v: Tensor, x: Tensor) -> Tensor:
     k, v = (torch.cat([torch.full_like(t[:, :, :1], 0.3), t], 2) for t in (k, v))
     return softmax_of(q, k) @ v
@@ -260,6 +265,7 @@ FORMS: dict[str, Form] = {
     "chunks of queries, heads in each": Form(chunks_of_queries_and_of_heads),
     "chunks of queries in each head": Form(chunks_of_heads_and_of_queries),
     "chunks of queries, heads in each, with values that they share": Form(chunks_of_heads_that_share_values, one_value_head_twin),
+    "real and imaginary parts of values apart": Form(real_and_imaginary_parts_apart),
     "with a key of its own": Form(with_a_key_of_its_own, with_a_key_of_its_own_twin),
     "by log-softmax": Form(by_log_softmax),
     "exponentials over their sum": Form(written_out),
@@ -412,6 +418,17 @@ def chunks_of_their_own_values(module: Attention, q: Tensor, k: Tensor, v: Tenso
     return torch.cat(pieces, 2)
 
 
+def complex_values(module: Attention, q: Tensor, k: Tensor, v: Tensor, x: Tensor) -> Tensor:
+    values = torch.view_as_complex(v.unflatten(-1, (-1, 2)).contiguous())
+    return torch.view_as_real(softmax_of(q, k).to(values.dtype) @ values).flatten(-2)
+
+
+def complex_throughout(module: Attention, q: Tensor, k: Tensor, v: Tensor, x: Tensor) -> Tensor:
+    q, k, v = (torch.view_as_complex(each.unflatten(-1, (-1, 2)).contiguous()) for each in (q, k, v))
+    scores = q @ k.mH
+    return torch.view_as_real(torch.polar(scores.abs().softmax(-1), scores.angle()) @ v).flatten(-2)
+
+
 REFUSED: dict[str, tuple[Any, str]] = {
     "weights times weights": (twice, "multiplied with others before they meet values"),
     "weights on what weights gave": (again, "goes into another without a residual"),
@@ -420,6 +437,8 @@ REFUSED: dict[str, tuple[Any, str]] = {
     "linear attention by two softmaxes": (linear, "goes into another without a residual"),
     "over channels": (over_channels, "over channels"),
     "chunks of queries and of heads, with other values each": (chunks_of_their_own_values, "which chunks are of one head is not known"),
+    "complex values": (complex_values, "complex numbers: real weights can be read"),
+    "complex weights and values": (complex_throughout, "complex numbers: real weights can be read"),
     "a key of two tokens each": (fewer_keys, "each key of their attention is made of several tokens"),
     "keys of each head in another order": (other_order_in_each_head, "not the same tokens in the same order for all heads"),
 }
