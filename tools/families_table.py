@@ -89,8 +89,8 @@ SHORTCOMINGS = (
         "meet values one by one or are multiplied with others first, values that are also "
         "added beside their attention (v − A v), sigmoid attention or exponentials whose sum divides what they gave, "
         "linear attention, complex values or weights, no residual round attention, or round the second of two: 8 of the 41 forms in "
-        "`test_attention_trial.py`, and 11 next to the 40 that are read in `test_attention_maps.py`. No row above is among them. ViT-CX groups the tokens that enter the last block there, and "
-        "a note says so.",
+        "`test_attention_trial.py`, and 11 next to the 40 that are read in `test_attention_maps.py`. No row above is among them. ViT-CX "
+        "groups the tokens that enter the last block there, and a note says so.",
     ),
     (
         "attention that is joined to the residual stream by no sum of two tensors",

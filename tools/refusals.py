@@ -1,7 +1,7 @@
 """The words in which attention, the order of tokens and their places are refused, collected from the source, for ``docs/families.md``.
 
 They are read from the syntax of the modules that refuse, so that the page lists every one of them: each text that an error or a plan is
-made with, through names of constants, dicts of them, and functions that return them. What an f-string or ``format`` fills in is an ellipsis.
+made with, through names of constants, dicts of them, and functions that return them. What is filled in later is an ellipsis.
 """
 
 from __future__ import annotations
@@ -37,13 +37,13 @@ class Kind:
 
 KINDS = (
     Kind(
-        "Methods that read attention maps: \"blocks without an attention map over all its tokens: ...\"",
+        'Methods that read attention maps: "blocks without an attention map over all its tokens: ..."',
         (f"{_STRUCTURE}/*.py", f"{_OPENING}/block_kinds/*.py", "methods/requirements.py"),
         ("Unreadable", "BlockPlan", "AttentionKind"),
         ("no_attention", "why"),
     ),
     Kind(
-        "Methods that read queries, keys and values: \"the last block ...\"; the stream after attention; tokens made of other pixels",
+        'Methods that read queries, keys and values: "the last block ..."; the stream after attention; tokens made of other pixels',
         ("methods/requirements.py", f"{_OPENING}/block_kinds/*.py"),
         (),
         ("_NO_PARTS", "_NO_RESIDUALS", "_PARALLEL", "_OTHER_PIXELS", "no_residual"),

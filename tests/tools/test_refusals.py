@@ -41,7 +41,6 @@ def test_words_are_found_through_constants_choices_and_functions() -> None:
 @pytest.mark.parametrize("name", REFUSED)
 def test_what_a_model_is_refused_with_is_on_the_list(name: str) -> None:
 
-
     lacks = missing_requirements(explainers.wrap(REFUSED[name].vit(), kind="image", preprocess=PREPROCESS))
     known = [re.escape(text).replace("…", ".+") for texts in refusals().values() for text in texts]
     (reason,) = re.findall(r"without an attention map over all its tokens: (.*)\. What reads none", lacks["attention"])

@@ -37,8 +37,9 @@ def has_no_bias(node: Node | None) -> bool:
 class Add(Operator):
     """The sum a + b of two paths, or of a path and a constant, which is a bias.
 
-    ``role`` is the role of the path to which a constant is added, or that both paths have. Transposed: the samples of both lie along the last of two dimensions.
-    With a role in :data:`OF_ATTENTION` a constant is not counted as a bias term. Shift: the constant is part of a normalisation.
+    ``role`` is the role of the path to which a constant is added, or the one that both paths have. Transposed: the samples of both lie
+    along the last of two dimensions. With a role in :data:`OF_ATTENTION` a constant is not counted as a bias term. Shift: the constant is
+    part of a normalisation.
     """
 
     title = "a sum"

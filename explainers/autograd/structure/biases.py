@@ -115,8 +115,7 @@ def facts_of_biases(nodes: Nodes, layout: Layout, block_kind: BlockKind, pull: P
     unclear_blocks = [
         block
         for block in nodes.blocks
-        if not keeps_order
-        or not all(are_as_tokens(out.shape, block) for out in block.biased.values()) or may_turn_axes(nodes, block)
+        if not keeps_order or not all(are_as_tokens(out.shape, block) for out in block.biased.values()) or may_turn_axes(nodes, block)
     ]
     known = in_place(nodes, pull) if unclear_blocks else set()
     for block in unclear_blocks:

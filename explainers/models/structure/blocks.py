@@ -382,8 +382,8 @@ def _which_do_not(given: Sequence[nn.Module], runs: list[BlockCalls], names: Map
         return ""
     several = len(others) > 1
     return (
-        f". {', '.join(others)} {'do' if several else 'does'} not, as where a last block gives the class token alone. Pass the others, as a "
-        f"list of modules: what {'these give' if several else 'this one gives'} is then part of the head"
+        f". {', '.join(others)} {'do' if several else 'does'} not, as where a last block gives the class token alone. Pass the others, as "
+        f"a list of modules: what {'these give' if several else 'this one gives'} is then part of the head"
     )
 
 
@@ -404,7 +404,7 @@ def _no_blocks(module: nn.Module) -> str:
             )
         for alike, other, where, rest in ((children[:-1], children[-1:], "last", "[:-1]"), (children[1:], children[:1], "first", "[1:]")):
             is_row = isinstance(part, nn.ModuleList | nn.Sequential) and len(alike) > 1 and any(True for _ in alike[0].children())
-            is_row |= isinstance(part, nn.ModuleList) and len(children) == 2 and all(any(True for _ in each.children()) for each in children)
+            is_row |= isinstance(part, nn.ModuleList) and len(children) == 2 and all(list(each.children()) for each in children)
             if is_row and len({type(child) for child in alike}) == 1 and type(alike[0]) is not type(other[0]):
                 return (
                     f"the {where} module in {name!r} is of another class than the rest, and may not take and give all tokens as they do, "

@@ -65,7 +65,8 @@ def test_a_list_that_is_passed_by_name_is_told_which_of_it_cannot_be_read(make: 
     with torch.no_grad():
         expected = vit(pixels())
     result = explainers.explain(model, {"pixel_values": pixels()}, 1, ["fullgrad:libra"])
-    torch.testing.assert_close((result[0] if isinstance(result, list) else result).logits.double().view(1, -1), expected, rtol=1e-5, atol=1e-6)
+    first = result[0] if isinstance(result, list) else result
+    torch.testing.assert_close(first.logits.double().view(1, -1), expected, rtol=1e-5, atol=1e-6)
 
 
 def test_a_note_on_later_blocks_promises_no_more_than_blocks_does() -> None:
