@@ -402,7 +402,7 @@ def _find_slices(collection_id: str, wanted: SlicesWanted, services: Services, v
         raise Problem(422, "cannot-search", reason or "", send="Send another collection.")
     entry = services.registry.ask(held.name, services.worker.load, visitor=visitor)
     if entry.facts is None:
-        raise Problem(409, "model-loading", f"The model {shelved.model} is still loading.", send="Ask again in a moment.")
+        raise Problem(409, "model-loading", f"The model “{shelved.model}” is still loading.", send="Ask again in a moment.")
     request = SlicesRequest(model=entry.name, dataset=collection_id, limit=shelved.rows, seed=wanted.seed)
     return services.slicing.begin(request, visitor)
 
