@@ -65,9 +65,9 @@ class ClassLookup:
             index = self._prompt_index(label)
         else:
             index = self.data.class_of(label, self.model)
-            if index is None and isinstance(label, str) and self.model.output == "softmax":
-                if (group := group_called(label, self.model.groups)) is not None:
-                    return ExplainedClass(self.model.groups[group], group)
+            group = group_called(label, self.model.groups) if isinstance(label, str) and self.model.output == "softmax" else None
+            if index is None and group is not None:
+                return ExplainedClass(self.model.groups[group], group)
         return None if index is None else ExplainedClass((index,))
 
     def classes_of(self, label: str | int) -> frozenset[int]:

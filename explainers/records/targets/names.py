@@ -125,8 +125,8 @@ def find_class(name: str | int, labels: Sequence[str], classes: int, synonyms: P
 
 
 def find_group(name: str, groups: Places, labels: Sequence[str] = ()) -> Sequence[int]:
-    """Return the indices of the classes of the group ``name`` in ``groups``, found as :func:`group_called` says. Raises ExplainerError, with similar names, if
-    there is no such group.
+    """Return the indices of the classes of the group ``name`` in ``groups``, found as :func:`group_called` says. Raises ExplainerError,
+    with similar names, if there is no such group.
     """
     folded = name.casefold()
     if (group := group_called(name, groups)) is not None:

@@ -349,7 +349,8 @@ class ModelRegistry:
         """
         with self._lock:
             if entry.facts is None:
-                made_room = Problem(503, "model-made-room", f"{entry.name_to_show} was unloaded to make room for another model.", send="Ask again.")
+                detail = f"{entry.name_to_show} was unloaded to make room for another model."
+                made_room = Problem(503, "model-made-room", detail, send="Ask again.")
                 raise entry.problem or made_room
             return entry.facts
 
