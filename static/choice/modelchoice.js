@@ -3,7 +3,7 @@
 import { follow, getJSON, loadModel, Problem } from "../core/api.js";
 import { byId, el, whole } from "../core/dom.js";
 import { showProblem } from "../core/problems.js";
-import { ownName } from "../core/targets.js";
+import { ownName, WRITING_TASKS } from "../core/targets.js";
 
 /**
  * @import { LoadProgress, Model, Models, Target } from "../core/schemas.js"
@@ -36,8 +36,10 @@ const facts = (/** @type {Model} */ { details, device }) =>
  * What a model does with its input, from the names of its classes.
  * @param {string[]} labels
  * @param {boolean} isClip whether it is asked with words in place of classes
+ * @param {string | null} [task]
  */
-function does(labels, isClip) {
+function does(labels, isClip, task) {
+  if (WRITING_TASKS.includes(task ?? "")) return "writes an answer";
   if (!labels.length) return isClip ? "looks for what you write" : "has its own classes or values for each place";
   const named = labels.map((label) => `“${label}”`).join(" or ");
   return labels.length <= 3 ? `answers ${named}` : `knows ${whole(labels.length)} things`;
@@ -49,10 +51,11 @@ function does(labels, isClip) {
  * @param {boolean} isClip
  * @param {string} given what it reads
  * @param {string} [why] why it answers, where that is to be said: "You chose this model"
+ * @param {string | null} [task]
  * @returns {string}
  */
-export const modelLine = (labels, isClip, given, why) =>
-  why ? `${why}: it ${does(labels, isClip)}.` : `It reads ${given} and ${does(labels, isClip)}.`;
+export const modelLine = (labels, isClip, given, why, task) =>
+  why ? `${why}: it ${does(labels, isClip, task)}.` : `It reads ${given} and ${does(labels, isClip, task)}.`;
 
 /** @param {Model} model */
 const isUsable = ({ state }) => state === "loaded" || state === "loading";
@@ -170,6 +173,14 @@ export class ModelChoice {
    */
   get forPhotos() {
     return this.models.find((model) => model.photos)?.name;
+  }
+
+  /**
+   * The name of the first loaded model that takes sounds; undefined where there is none.
+   * @returns {string | undefined}
+   */
+  get forSounds() {
+    return this.models.find(({ name, state }) => state === "loaded" && this.takesSounds(name))?.name;
   }
 
   /**
@@ -325,13 +336,13 @@ export class ModelChoice {
    * @param {string[]} labels
    */
   explain(isSample, labels) {
-    const { name, kind, embedded, photos, description } = /** @type {Model} */ (this.current);
+    const { name, kind, embedded, photos, description, details } = /** @type {Model} */ (this.current);
     const ofPage = this.takesSounds(name) ? "a sound" : GIVEN[this.kind];
     const given = ofPage ?? (photos ? "a photo" : "a picture");
     const isOfSample = isSample && !ofPage && !photos;
     const why = this.chosen ? "You chose this model" : isOfSample ? "The model of this sample" : "";
     const purpose = kind === "image" && embedded && !photos ? ` ${description}` : ""; // what it is for, where that is not photos
-    byId("model-why").textContent = modelLine(labels, this.kind === "clip", given, why) + purpose;
+    byId("model-why").textContent = modelLine(labels, this.kind === "clip", given, why, details?.task) + purpose;
   }
 
   /**
