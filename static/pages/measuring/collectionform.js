@@ -63,7 +63,12 @@ export class CollectionForm {
       el("label", { class: "field" }, el("span", {}, title), control);
     const form = byId("wanted");
     this.inputs = field("At most so many inputs", this.limit);
-    this.judged = el("label", {}, this.labels, " Labels are classes of the model");
+    this.judged = el(
+      "label",
+      { title: "They are compared whatever their case, underscores and hyphens: brain_coral is brain coral." },
+      this.labels,
+      " Labels are classes of the model (brain_coral is brain coral)",
+    );
     form.append(
       field("Model", this.model),
       field("Data", this.dataset),
