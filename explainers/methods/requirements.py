@@ -64,6 +64,12 @@ def lacks_of(recording: Recording) -> dict[str, str]:
         lacks["residual"] = why.format(name=name)
     if recording.parts[-1] is None or recording.structure.output_projections[-1] is None:
         lacks["parts"] = _no_parts(recording, plan)
+    if not recording.structure.has_scores:
+        lacks["scores"] = (
+            f"{name} has blocks whose attention weights, as they meet the values, are not one softmax of scores: they are mixed between "
+            "heads, scaled, made of several softmaxes or without one, or lie in another order. What reads the weights runs, such as "
+            "generic_attention and gradcam_attention."
+        )
     if any(x is None for x in recording.structure.attention_inputs):
         lacks["attention_input"] = (
             f"{name} has blocks without a tensor (batch, tokens, width) of whose linear maps all queries, keys and values are made, as "
