@@ -181,7 +181,7 @@ NOTHING_ARRIVES = (
             "In every block and head: how well the key of a token fits the query of the classification token, times how much the answer "
             "would gain if more of that token were taken."
         ),
-        trust="Use it for the place of a class in a picture: it was made for that, with the sigmoid in place of a softmax that picks out few.",
+        trust="Use it for the place of a class in a picture: a sigmoid of scores shows whole things where a softmax picks out few patches.",
         fails=(
             "As published, no gradient goes back through attention, so what a block adds is seen only where later blocks keep it at the "
             "same token: agcam:gradient lets it through, which is another map. What speaks against the class is left out. The sigmoid of "
