@@ -202,8 +202,8 @@ def agcam(trace: Trace) -> MethodOutput:
     if trace.row == "class_token" and trace.layout.class_token is None and trace.rule.choice("attention").weights_are_constant:
         trace.note(NOTHING_ARRIVES)
     maps = []
-    kept = trace.rerun(keeps_scores=True).structure.scores_and_values
-    for (scores, value), signal in zip(kept, trace.signals_with("contexts").contexts, strict=True):
+    recording = trace.rerun(keeps_scores=True)  # lives as long as its structure is asked
+    for (scores, value), signal in zip(recording.structure.scores_and_values, trace.signals_with("contexts").contexts, strict=True):
         assert signal is not None
         gradient = signal @ value.detach().mT  # of the weights that meet these values
         maps.append(trace.class_row(gradient.clamp(min=0) * scores.detach().sigmoid()).sum(1))

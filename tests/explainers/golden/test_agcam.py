@@ -51,7 +51,8 @@ def test_the_map(of: str) -> None:
 @pytest.mark.parametrize("of", ["target", "top"])
 def test_scores_before_the_softmax_and_the_gradient_after_it(of: str) -> None:
     case, given = case_of("agcam-vit"), trace(of, "cut-attention")
-    kept = given.rerun(keeps_scores=True).structure.scores_and_values
+    recording = given.rerun(keeps_scores=True)
+    kept = recording.structure.scores_and_values
     scores = torch.stack([each[:, :, 0] for each, _ in kept], 1)
     assert case.difference(scores, f"agcam|{of}|scores") < TOLERANCE
     contexts = given.signals_with("contexts").contexts

@@ -169,3 +169,14 @@ def test_agcam_of_a_head_that_pools() -> None:
     assert not bool(nothing.scores.any())
     assert any("agcam:gradient?row=class_token" in note for note in nothing.notes)
     assert not any("agcam:gradient" in note for note in ordinary.notes)
+
+
+def test_agcam_where_a_head_has_as_many_channels_as_there_are_tokens() -> None:
+    """Then gradients tell over which of both attention runs, in the second recording too, which has to live as long."""
+    model, tensors = wrapped("bert"), inputs("bert", 1)
+    channels = model.module.config.hidden_size // model.module.config.num_attention_heads  # type: ignore[union-attr, operator]
+    of_length = {name: torch.cat([tensor, tensor], 1)[:, :channels] for name, tensor in tensors.items()}
+    result = explainers.explain(model, of_length, target=TARGET, methods=["agcam"])
+    one = result[0] if isinstance(result, list) else result
+    assert one["agcam"].scores.shape == (channels,)
+    assert bool(one["agcam"].scores.any())
