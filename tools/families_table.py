@@ -42,6 +42,7 @@ NEEDS = {
     "boxes": "boxes with a class each: detectors",
     "mask_token": "of texts, a tokenizer with a mask token to hide words with",
     "parts": "attention whose queries, keys, values and output projection can be read in the last block",
+    "scores": "attention weights that are one softmax of scores as they meet the values, in every block",
     "attention_input": "attention whose queries, keys and values are linear maps of one row of tokens, in every block",
     "image": "an image",
     "patch_features": "of images compared with prompts, a head that reads a class token, in whose place a patch can be put",

@@ -22,7 +22,7 @@ from explainers.autograd.forward_pass import Change, ForwardPass
 from explainers.autograd.mode import RecordingMode, doubled
 from explainers.autograd.nodes import Block, Node, Nodes, Role
 from explainers.autograd.opaque import Insides, on_path, record_of
-from explainers.autograd.operators import Add, LinearMap, MatMul
+from explainers.autograd.operators import Add, LinearMap, MatMul, Softmax
 from explainers.autograd.operators.arithmetic import OF_ATTENTION
 from explainers.autograd.own_code import own_code
 from explainers.autograd.queued import Stopwatch
@@ -76,6 +76,7 @@ class Recording:
     entry         changes x^1 on its way in: the path of Integrated Gradients, noise, removal
     exit_block    the head reads ``exit_through`` of that block's output instead of the last block's: LeGrad
     single_head   the last block attends with one head over its whole width: Grad-ECLIP's published code
+    keeps_scores  attention scores before the softmax are kept, which is as much memory as the weights: AGCAM
     double        everything in float64 whatever the weights are in, converted on the way: for rules that amplify rounding
     recomputed    the activations inside the blocks are not kept but computed again on the way back, block by block, to save memory:
                   :mod:`explainers.autograd.recomputation`. What is read inside of blocks raises ReadsInsideError then
@@ -99,6 +100,7 @@ class Recording:
         exit_block: int | None = None,
         exit_through: Change | None = None,
         single_head: bool = False,
+        keeps_scores: bool = False,
         double: bool = False,
         recomputed: bool = False,
         moved: str | None = None,
@@ -119,7 +121,7 @@ class Recording:
         self._cache: dict[tuple[Rule, int | bytes], Signals] = {}
         self._starts: dict[tuple[int, Rule], tuple[BatchTarget, Tensor]] = {}  # with the targets, whose ids are theirs as long as they live
         self._forward: ForwardPass | None = ForwardPass(
-            entry, exit_block, exit_through, single_head, follows_biases(model), detached=DetachedNumbers(moved)
+            entry, exit_block, exit_through, single_head, keeps_scores, follows_biases(model), detached=DetachedNumbers(moved)
         )
 
         tensors = {k: doubled(v) for k, v in tensors.items()} if double else dict(tensors)
@@ -425,6 +427,8 @@ class Recording:
         node = Node(operator, tuple(inputs), settings, out.shape, position=self.position, role=role)
         if operator.keeps_operands and (operator is not LinearMap or self._may_be_asked_for(arguments[0])):
             node.operands = tuple(argument for argument in arguments if isinstance(argument, Tensor))
+        if operator is Softmax and self.forward_pass.keeps_scores:
+            node.operands = (arguments[0],)
         if operator.keeps_output and (operator is not Add or role not in OF_ATTENTION) and (operator is not MatMul or self._weighs(node)):
             node.output = out
         self.nodes.add(node, out)

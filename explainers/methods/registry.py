@@ -46,6 +46,7 @@ METHOD_NEEDS = {
     "class_token": "a classification token",
     "residual": "attention added to a residual stream",
     "parts": "queries, keys and values of the last block",
+    "scores": "attention weights that are a softmax of scores",
     "attention_input": "attention whose queries, keys and values are made of one row of tokens",
     "positions": "position embeddings added to the patches",
     "image": "an image",

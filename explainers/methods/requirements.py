@@ -64,12 +64,7 @@ def lacks_of(recording: Recording) -> dict[str, str]:
         lacks["residual"] = why.format(name=name)
     if recording.parts[-1] is None or recording.structure.output_projections[-1] is None:
         lacks["parts"] = _no_parts(recording, plan)
-    if any(x is None for x in recording.structure.attention_inputs):
-        lacks["attention_input"] = (
-            f"{name} has blocks without a tensor (batch, tokens, width) of whose linear maps all queries, keys and values are made, as "
-            "where these are convolutions of a map (batch, width, rows, columns). What reads tokens between the blocks runs, such as "
-            "gradcam_plus and hirescam."
-        )
+    lacks |= _lacks_in_attention(recording)
     if recording.structure.positions is None and (recording.pixels is not None or recording.model.reads_text):
         lacks["positions"] = (
             f"{name} reads {units}: positions are split from patches alone here. Rotary ones, for which the authors have a rule too, are "
@@ -91,6 +86,24 @@ def lacks_of(recording: Recording) -> dict[str, str]:
     masks_words = recording.model.kind != "molecule" and not recording.model.reads_pictures  # of others attention is masked
     if recording.model.reads_text and masks_words and recording.model.details.get("mask_token_id") is None:
         lacks["mask_token"] = f"The tokenizer of {name} has no mask token to hide words with."
+    return lacks
+
+
+def _lacks_in_attention(recording: Recording) -> dict[str, str]:
+    """Return what the model of ``recording`` lacks of the numbers inside its blocks' attention that methods need: need -> reason."""
+    name, lacks = recording.model.name, dict[str, str]()
+    if not recording.structure.has_scores:
+        lacks["scores"] = (
+            f"{name} has blocks whose attention weights, as they meet the values, are not one softmax of scores: they are mixed between "
+            "heads, scaled, made of several softmaxes or without one, or lie in another order. What reads the weights runs, such as "
+            "generic_attention and gradcam_attention."
+        )
+    if any(x is None for x in recording.structure.attention_inputs):
+        lacks["attention_input"] = (
+            f"{name} has blocks without a tensor (batch, tokens, width) of whose linear maps all queries, keys and values are made, as "
+            "where these are convolutions of a map (batch, width, rows, columns). What reads tokens between the blocks runs, such as "
+            "gradcam_plus and hirescam."
+        )
     return lacks
 
 
