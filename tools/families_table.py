@@ -38,6 +38,7 @@ NEEDS = {
     "class_token": "one token that the head reads",
     "residual": "attention that is added to a residual stream",
     "positions": "of images, position embeddings added to the patches before the blocks",
+    "prompts": "pictures compared with prompts by a cosine",
     "boxes": "boxes with a class each: detectors",
     "mask_token": "of texts, a tokenizer with a mask token to hide words with",
     "parts": "attention whose queries, keys, values and output projection can be read in the last block",
@@ -334,7 +335,7 @@ def measure(name: str) -> Row:
     """Measure the family ``name`` and return its row."""
     family = FAMILIES[name]
     runs, model = run_methods(family)
-    other = {"image": {"patch_features"}, "text": {"patch_features", "image"}, "clip": set()}[family.kind]  # what nobody expects of it
+    other = {"image": {"patch_features", "prompts"}, "text": {"patch_features", "prompts", "image"}, "clip": set()}[family.kind]  # what nobody expects of it
     other |= {"boxes"}
     return Row(
         name=name,

@@ -74,6 +74,8 @@ class Recording:
 
     pixels        start the graph at ``pixel_values`` instead of x^1
     entry         changes x^1 on its way in: the path of Integrated Gradients, noise, removal
+    entry_block   ``entry`` changes the tokens at the input of that block instead, counted from 0 or from -1 back; what comes before it
+                  gets no signal
     exit_block    the head reads ``exit_through`` of that block's output instead of the last block's: LeGrad
     single_head   the last block attends with one head over its whole width: Grad-ECLIP's published code
     double        everything in float64 whatever the weights are in, converted on the way: for rules that amplify rounding
@@ -96,6 +98,7 @@ class Recording:
         *,
         pixels: bool = False,
         entry: Change | None = None,
+        entry_block: int = 0,
         exit_block: int | None = None,
         exit_through: Change | None = None,
         single_head: bool = False,
@@ -119,7 +122,13 @@ class Recording:
         self._cache: dict[tuple[Rule, int | bytes], Signals] = {}
         self._starts: dict[tuple[int, Rule], tuple[BatchTarget, Tensor]] = {}  # with the targets, whose ids are theirs as long as they live
         self._forward: ForwardPass | None = ForwardPass(
-            entry, exit_block, exit_through, single_head, follows_biases(model), detached=DetachedNumbers(moved)
+            entry,
+            entry_block % len(model.blocks),
+            exit_block,
+            exit_through,
+            single_head,
+            follows_biases(model),
+            detached=DetachedNumbers(moved),
         )
 
         tensors = {k: doubled(v) for k, v in tensors.items()} if double else dict(tensors)
@@ -229,7 +238,7 @@ class Recording:
         x = record_of(self, block_kind.input_tokens(args, kwargs))
         if self.pixels is None:
             x = x.detach()
-        if self.forward_pass.entry is not None:
+        if self.forward_pass.entry is not None and not self.forward_pass.entry_block:
             x = self.forward_pass.entry(x)
         if not x.requires_grad:
             x = self.nodes.start(x.requires_grad_())
@@ -254,6 +263,13 @@ class Recording:
         """
         first, block_kind = not self.nodes.blocks, self.model.block_kind
         stream, x = block_kind.stream_shape(args, kwargs), record_of(self, block_kind.input_tokens(args, kwargs))
+        if not first and len(self.nodes.blocks) == self.forward_pass.entry_block and self.forward_pass.entry is not None:
+            if block_kind.in_loop:
+                raise ExplainerError(
+                    f"The residual of {self.model.name} is added outside of its blocks, so that tokens cannot be changed between them: "
+                    "change them at the first block, as at=tokens does."
+                )
+            x = self.nodes.start(self.forward_pass.entry(x.detach()).requires_grad_())
         if first and self.forward_pass.x1 is not None:
             x1 = self.forward_pass.x1
             self.nodes.blocks.append(Block(len(self.nodes.ran), x1, self.nodes.of(x1), stream))
