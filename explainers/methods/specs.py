@@ -14,9 +14,9 @@ from explainers.json_records import HIDDEN, Record, describe
 BLOCK = "block:"  # what stands before the number of a block in an option that has other choices too
 
 
-def block_of(place: str) -> int:
-    """Return the block at whose input a ``place`` is, "tokens" or "block:N"; "tokens", the embedded ones, are at block 0."""
-    return int(place.removeprefix(BLOCK)) if place.startswith(BLOCK) else 0
+def block_of(place: str) -> int | None:
+    """Return the block N at whose input a ``place`` is, if that is "block:N"; None for others, such as "tokens"."""
+    return int(place.removeprefix(BLOCK)) if place.startswith(BLOCK) else None
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,7 @@ from explainers.autograd.integration import quadrature
 from explainers.autograd.rules import Rule
 from explainers.citation import Citation
 from explainers.methods.about import About
-from explainers.methods.implementations.paths import gradients_at, mean_gradient
+from explainers.methods.implementations.paths import gradients_at, mean_gradient, values_at
 from explainers.methods.registry import method
 from explainers.methods.seed_correlations import add_measured_correlations
 from explainers.methods.specs import BLOCK, Option
@@ -87,10 +87,10 @@ def nib(trace: Trace, block: int | None = None, steps: int = 10) -> MethodOutput
     of two cosines, for a probability the probability itself. integrated_gradients?at=block:N is the same path with a better sum, for any
     model.
     """
-    place = _place(trace, block, 9)
-    tokens = trace.block_inputs[place]
+    at = f"{BLOCK}{_place(trace, block, 9)}"
+    tokens = values_at(trace, at)
     points, weights = quadrature("riemann", steps)
-    gradient = mean_gradient(trace, f"{BLOCK}{place}", torch.zeros_like(tokens), points.tolist(), weights.tolist())
+    gradient = mean_gradient(trace, at, torch.zeros_like(tokens), points.tolist(), weights.tolist())
     return MethodOutput((tokens * gradient).sum(-1) / _cosine_unit(trace))
 
 
@@ -98,15 +98,16 @@ def _only_gradient(rule: Rule) -> str | None:
     return None if rule.name == "gradient" else ONLY_GRADIENT
 
 
-def narrow(trace: Trace, place: int, beta: float, steps: int, noise: Callable[[], Tensor]) -> Tensor:
-    """Search for how much of each number may enter block ``place`` of the model in ``trace`` so that few nats pass and the cosine stays
+def narrow(trace: Trace, at: str, beta: float, steps: int, noise: Callable[[], Tensor]) -> Tensor:
+    """Search for how much of each number may pass ``at`` a place of ``trace``, block:N, so that few nats pass and the cosine stays
     high; return the nats that pass of each, (B, S, D), before the last step; 0 at padding.
 
     Tokens h are replaced by l h + (1 - l) e, with l = sigmoid(alpha). Each of ``steps`` steps of Adam lowers ``beta`` times the mean of
     KL(N(l h, (1 - l)^2) | N(0, 1)) over the real tokens and their width, less the mean cosine. ``noise()`` draws e for the next step,
     (B, draws, S, D).
     """
-    tokens, real = trace.block_inputs[place], trace.mask[..., None]
+    tokens = values_at(trace, at)
+    real = trace.mask[..., None].to(tokens)
     share = real / (real.sum(1, keepdim=True) * tokens.shape[-1])  # of each number in the mean of its sample
     unit, nats = _cosine_unit(trace), torch.zeros_like(tokens)
     with torch.inference_mode(False), torch.enable_grad():
@@ -122,7 +123,7 @@ def narrow(trace: Trace, place: int, beta: float, steps: int, noise: Callable[[]
             def values(copies: Tensor, first: int, number: int, ready: Tensor = ready) -> Tensor:
                 return ready[:, first : first + number].flatten(0, 1)
 
-            slopes = torch.cat(gradients_at(trace, f"{BLOCK}{place}", values, drawn.shape[1]), 1) / (unit * drawn.shape[1])
+            slopes = torch.cat(gradients_at(trace, at, values, drawn.shape[1]), 1) / (unit * drawn.shape[1])
             cost = beta * (nats * share).sum()  # each sample has numbers of its own, so that a sum over samples searches for each alone
             (alpha.grad,) = torch.autograd.grad([cost, noisy], [alpha], [torch.ones_like(cost), -slopes])
             search.step()
@@ -183,8 +184,8 @@ def m2ib(trace: Trace, block: int | None = None, beta: float = 0.1, steps: int =
     so it is block 10 here. On the text side the tokens are those of the prompt. A second search with draws of its own, in the same passes'
     number again, measures how another seed's map would correlate with this one.
     """
-    place = _place(trace, block, 10)
-    tokens = trace.block_inputs[place]
+    at = f"{BLOCK}{_place(trace, block, 10)}"
+    tokens = values_at(trace, at)
     generators = [torch.Generator().manual_seed(seed) for seed in trace.seeds]
 
     def noise() -> Tensor:
@@ -195,5 +196,5 @@ def m2ib(trace: Trace, block: int | None = None, beta: float = 0.1, steps: int =
             drawn[sample, :, real] = torch.randn(shape, generator=generator, dtype=torch.float64).to(tokens)
         return drawn
 
-    first, second = (narrow(trace, place, beta, steps, noise).sum(-1) for _ in range(2))
+    first, second = (narrow(trace, at, beta, steps, noise).sum(-1) for _ in range(2))
     return add_measured_correlations(MethodOutput(first), trace, second, "draws", DRAWS, draws)

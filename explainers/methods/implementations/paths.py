@@ -51,9 +51,9 @@ def gradients_at(trace: Trace, at: str, values: Callable[[Tensor, int, int], Ten
             recording = trace.rerun(number, pixels=True, change=lambda name, t: move(t) if name == "pixel_values" else t)
         else:
             recording = trace.rerun(number, entry=move, entry_block=block)
-        fields = fields_of(["pixels" if at == "pixels" else f"block_inputs[{block}]"])
+        fields = fields_of(["pixels" if at == "pixels" else f"block_inputs[{block or 0}]"])
         signals = recording.cached_backward(rule, trace.chosen.repeat(number).output_gradient(recording.logits, rule), fields)
-        signal = signals.pixels if at == "pixels" else signals.block_inputs[block]
+        signal = signals.pixels if at == "pixels" else signals.block_inputs[block or 0]
         assert signal is not None
         rows: Tensor = signal.unflatten(0, (batch, number))
         return rows
@@ -65,7 +65,7 @@ def mean_gradient(trace: Trace, at: str, start: Tensor, points: Sequence[float],
     """Return the sum with ``weights`` of the signals at ``points`` from 0 to 1 of the straight path from ``start`` to the values ``at`` a
     place of ``trace``, in their shape.
     """
-    x = _values_at(trace, at)
+    x = values_at(trace, at)
 
     def values(copies: Tensor, first: int, number: int) -> Tensor:
         alphas = torch.tensor(points[first : first + number], dtype=x.dtype, device=x.device).repeat(len(x))
@@ -80,15 +80,23 @@ def mean_gradient(trace: Trace, at: str, start: Tensor, points: Sequence[float],
     return total
 
 
-def _values_at(trace: Trace, at: str) -> Tensor:
-    return trace.pixel_values if at == "pixels" else trace.block_inputs[block_of(at)]
+def values_at(trace: Trace, at: str) -> Tensor:
+    """Return the pixels, the embedded tokens or the tokens that enter block N of the pass of ``trace``; ``at`` is pixels, tokens or
+    block:N.
+    """
+    if at == "pixels":
+        return trace.pixel_values
+    block, model = block_of(at), trace.recording.model
+    if block is not None and block % len(model.blocks) == 0 and model.entry is not model.blocks[0]:  # a norm may follow x^1
+        return trace.rerun(entry=lambda x: x, entry_block=block).block_inputs[0].detach()
+    return trace.block_inputs[block or 0]
 
 
 def _baseline(trace: Trace, at: str, name: str) -> Tensor:
     """Return the start of the path of integrated gradients, in the shape of the values ``at`` a place of ``trace``: zeros, or what padding
     tokens are there (``name`` is "zero" or "pad").
     """
-    x = _values_at(trace, at)
+    x = values_at(trace, at)
     if name == "zero":
         return torch.zeros_like(x)
     config = getattr(trace.recording.model.module, "config", None)
@@ -96,7 +104,7 @@ def _baseline(trace: Trace, at: str, name: str) -> Tensor:
     if trace.recording.model.kind != "text" or trace.recording.model.reads_pictures or at == "pixels" or padding is None:
         raise ExplainerError("baseline=pad is for texts whose model names a padding token; choose baseline=zero.")
     blank = trace.rerun(change=lambda key, t: torch.full_like(t, padding) if key == "input_ids" else t)
-    return blank.block_inputs[block_of(at)].detach()
+    return blank.block_inputs[block_of(at) or 0].detach()
 
 
 @method(
@@ -149,7 +157,7 @@ def integrated_gradients(
     """
     points, weights = integration.quadrature(quadrature, steps)
     start = _baseline(trace, at, baseline)
-    product = (_values_at(trace, at) - start) * mean_gradient(trace, at, start, points.tolist(), weights.tolist())
+    product = (values_at(trace, at) - start) * mean_gradient(trace, at, start, points.tolist(), weights.tolist())
     if at == "pixels":
         start_recording = trace.rerun(change=lambda name, t: start if name == "pixel_values" else t)
         output, sums = from_pixels(trace, product.sum(1), terms=product), product.flatten(1).sum(1)

@@ -93,7 +93,7 @@ def test_m2ib(layer: int, beta: float, side: Side) -> None:
     published, tag = case("m2ib-clip").published, f"{side}|layer{layer}_beta{beta:g}"
     draws = iter(case("m2ib-clip").inputs[f"noise|{side}|layer{layer}"].double())
     trace = trace_of("m2ib-clip", side)
-    nats = narrow(trace, layer + 1, beta, 10, lambda: next(draws)[None])[0]
+    nats = narrow(trace, f"block:{layer + 1}", beta, 10, lambda: next(draws)[None])[0]
     assert next(draws, None) is None
     assert apart(nats, published[f"{tag}|capacity"]) < TOLERANCE
     scores = nats.sum(-1)
