@@ -23,7 +23,8 @@ LEARNING_RATE = 1.0
 STEPS = Option(int, 10, "points on the way from zero to the tokens, at 1/steps, 2/steps, ... 1", minimum=1, maximum=1000)
 SEARCH_STEPS = Option(int, 10, "steps of the search (Adam)", minimum=1, maximum=1000)
 DRAWS = Option(int, 10, "draws of the noise in each step", minimum=1, maximum=1000)
-ONLY_GRADIENT = "it searches for what lets the cosine be high, and only the gradient leads there"
+SEARCHES = "it searches for what lets the cosine be high, and only the gradient leads there"
+OTHER_RULES = "it is defined by the gradient, and integrated_gradients?at=block:N is the same path with other rules"
 
 
 def _place(trace: Trace, block: int | None, of_twelve: int) -> int:
@@ -39,6 +40,10 @@ def _cosine_unit(trace: Trace) -> float:
     return 1.0 if trace.chosen.explains == "probability" else float(trace.recording.model.details["logit_scale"])
 
 
+def _only_gradient(why: str) -> Callable[[Rule], str | None]:
+    return lambda rule: None if rule.name == "gradient" else why
+
+
 @method(
     "nib",
     title="NIB",
@@ -51,6 +56,7 @@ def _cosine_unit(trace: Trace) -> float:
         arxiv="2502.14889",
     ),
     rule="gradient",
+    refuses=_only_gradient(OTHER_RULES),
     signed=True,
     needs=("prompts", "token_order"),
     slow=True,
@@ -92,10 +98,6 @@ def nib(trace: Trace, block: int | None = None, steps: int = 10) -> MethodOutput
     points, weights = quadrature("riemann", steps)
     gradient = mean_gradient(trace, at, torch.zeros_like(tokens), points.tolist(), weights.tolist())
     return MethodOutput((tokens * gradient).sum(-1) / _cosine_unit(trace))
-
-
-def _only_gradient(rule: Rule) -> str | None:
-    return None if rule.name == "gradient" else ONLY_GRADIENT
 
 
 def narrow(trace: Trace, at: str, beta: float, steps: int, noise: Callable[[], Tensor]) -> Tensor:
@@ -142,7 +144,7 @@ def narrow(trace: Trace, at: str, beta: float, steps: int, noise: Callable[[], T
         arxiv="2312.17174",
     ),
     rule="gradient",
-    refuses=_only_gradient,
+    refuses=_only_gradient(SEARCHES),
     signed=False,
     needs=("prompts", "token_order"),
     slow=True,
