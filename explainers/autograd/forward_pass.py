@@ -21,6 +21,7 @@ class ForwardPass:
     """State of one forward pass while it runs.
 
     entry         function that changes x^1, the embedded tokens, on their way in; None: they stay
+    entry_block   the block at whose input ``entry`` changes the tokens, and the gradient ends; None: at x^1
     exit_block    the block that the head reads instead of the last one, through the function ``exit_through``; None: the last
     single_head   whether the last block attends with one head over its whole width
     keeps_scores  whether attention scores are kept, of which the softmax is taken
@@ -37,6 +38,7 @@ class ForwardPass:
     """
 
     entry: Change | None = None
+    entry_block: int | None = None
     exit_block: int | None = None
     exit_through: Change | None = None
     single_head: bool = False

@@ -51,6 +51,7 @@ METHOD_NEEDS = {
     "positions": "position embeddings added to the patches",
     "image": "an image",
     "patch_features": "patches that its head can read in place of a classification token, to compare them with prompts",
+    "prompts": "pictures compared with prompts",
     "boxes": "boxes with a class each",
     "mask_token": "for texts, a mask token to hide words with",
 }

@@ -17,6 +17,7 @@ from explainers.methods.class_attention import CLASS_ATTENTION, lacks_behind, ne
 from explainers.methods.declaration import Method
 from explainers.methods.registry import METHODS
 from explainers.methods.requests import parse
+from explainers.methods.specs import BLOCK
 from explainers.methods.two_rows import TWO_ROWS, lacks_of_rows
 from explainers.methods.variants import Variant, all_variants_of, variants_of
 from explainers.models.model import Model
@@ -81,8 +82,7 @@ def lacks_of(recording: Recording) -> dict[str, str]:
         lacks.setdefault("places", _OTHER_PIXELS.format(name=name, inside=f"{100 * footprint.inside:.0f} %"))
     if not isinstance(recording.model.task, ObjectDetection):
         lacks["boxes"] = f"{name} gives no boxes with a class each, and this compares boxes: it is for detectors."
-    if (reason := _no_patch_features(recording)) is not None:
-        lacks["patch_features"] = reason
+    lacks |= _lacks_of_prompts(recording)
     masks_words = recording.model.kind != "molecule" and not recording.model.reads_pictures  # of others attention is masked
     if recording.model.reads_text and masks_words and recording.model.details.get("mask_token_id") is None:
         lacks["mask_token"] = f"The tokenizer of {name} has no mask token to hide words with."
@@ -215,6 +215,19 @@ def _lacks_of_order(name: str, plan: AttentionPlan, has_detached: bool) -> dict[
     return lacks
 
 
+def _lacks_of_prompts(recording: Recording) -> dict[str, str]:
+    """Return what the model of ``recording`` lacks to compare pictures, or their patches, with prompts: need -> reason."""
+    model, lacks = recording.model, dict[str, str]()
+    if model.kind != "clip" or "logit_scale" not in model.details:
+        lacks["prompts"] = (
+            f"{model.name} does not compare pictures with prompts by a cosine: this is for models such as CLIP. What averages gradients "
+            "where tokens enter a block runs for others too: integrated_gradients?at=block:N."
+        )
+    if (reason := _no_patch_features(recording)) is not None:
+        lacks["patch_features"] = reason
+    return lacks
+
+
 def _no_patch_features(recording: Recording) -> str | None:
     """Return why the patches cannot be compared with a prompt in place of the classification token of the model in ``recording``; None if
     they can.
@@ -245,6 +258,8 @@ def reason_against(method: Method, lacks: dict[str, str], options: Mapping[str, 
         needs = needs_behind(method.class_attention, needs)
     elif options.get("at") == "pixels":
         needs = needs - {"places"}
+    elif str(options.get("at")).startswith(BLOCK):
+        needs = needs | {"token_order"}
     elif options.get("row") is not None:
         needs = needs - {"class_token"}
     return next((reason for need, reason in lacks.items() if need in needs), None)

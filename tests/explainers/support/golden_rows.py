@@ -154,6 +154,9 @@ ROWS: dict[str, dict[str, Row]] = {
     "refinecam-vit": {},
     "tam-parts": {},
     "mda-vit": {},
+    "nib-clip": {},
+    "m2ib-clip": {},
+    "eagle-vit": {},
     "fixlip": {},
     "libragrad-eva02": {
         "raw_attention": Row("raw_attention?row=class_token"),
@@ -222,6 +225,23 @@ BESIDE: dict[str, set[str]] = {
         for name in ("monotonicity", "monotonicity_patches")
         for way in ("positive", "negative")
         for what in ("", "|response")
+    },
+    "nib-clip": {"image_features", "text_features", "cosine", "batch|layer2_steps10|image", "batch|layer2_steps10|text"}
+    | {
+        f"layer{block}_steps{steps}|{what}"
+        for block in (2, 0)
+        for steps in (10, 4)
+        for what in ("image", "image_final_every_16", "text", "text_final")
+    },
+    "m2ib-clip": {"image_features", "text_features", "cosine"}
+    | {
+        f"{side}|{tag}|{what}"
+        for side in ("image", "text")
+        for tag in ("layer1_beta0.1", "layer1_beta1", "layer0_beta0.1")
+        for what in ("losses", "alpha_steps", "capacity", "map", "final")
+    },
+    "eagle-vit": {
+        f"{parts}|{what}" for parts in ("8x8", "4x4") for what in ("order", "insertion", "deletion", "map", "values", "ends", "asked")
     },
     "fixlip": {"empty_value", "full_value", "all_values_image_x_text", "split_of_budget_1024"}
     | {f"exact_banzhaf_p{p}_order{order}|{what}" for p in (0.3, 0.5, 0.7) for order in (1, 2) for what in ("constant", "first", "second")}
