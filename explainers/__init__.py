@@ -15,6 +15,8 @@ from explainers.analysis.claims.claim import Claim, FillingFall, TriedSize, clai
 from explainers.analysis.counterfactual import Counterfactual, counterfactual
 from explainers.analysis.deletion_test import DeletionTest, deletion_test
 from explainers.analysis.depth import Depth, depth
+from explainers.analysis.flow_routes.records import FlowRoute, FlowStep, InformationFlow
+from explainers.analysis.flow_routes.routes import information_flow
 from explainers.analysis.heads.similarity import SimilarityDecomposition, WithoutHead, decompose_similarity, similarity_without_head
 from explainers.analysis.heads.words import head_words
 from explainers.analysis.inspection import HEAD_QUANTITIES, contributions, head_maps
@@ -130,9 +132,12 @@ __all__ = [
     "FillingFall",
     "Finer",
     "FinerWeighted",
+    "FlowRoute",
+    "FlowStep",
     "Guess",
     "HeadWords",
     "HidingTest",
+    "InformationFlow",
     "Interaction",
     "InteractionMeasures",
     "LateInteraction",
@@ -197,6 +202,7 @@ __all__ = [
     "find_register_neurons",
     "head_maps",
     "head_words",
+    "information_flow",
     "input_interaction",
     "interaction",
     "late_interaction",
