@@ -24,10 +24,13 @@ from explainers.analysis.interactions import (
     FaithfulInteraction,
     Interaction,
     InteractionMeasures,
+    SparseInteractions,
+    SparseTerm,
     faithful_interaction,
     input_interaction,
     interaction,
     measure_interactions,
+    sparse_interactions,
 )
 from explainers.analysis.late_interaction import LateInteraction, TokenMatch, late_interaction
 from explainers.analysis.metric_driven import metric_driven_map
@@ -165,6 +168,8 @@ __all__ = [
     "Slice",
     "Slices",
     "Sound",
+    "SparseInteractions",
+    "SparseTerm",
     "Strength",
     "Summary",
     "Target",
@@ -220,6 +225,7 @@ __all__ = [
     "serve",
     "similarity_without_head",
     "slices",
+    "sparse_interactions",
     "summarise",
     "to_fiftyone",
     "token_activation_maps",
