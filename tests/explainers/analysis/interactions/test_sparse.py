@@ -29,7 +29,7 @@ def known(coalitions: NDArray[np.bool_]) -> NDArray[np.float64]:
 
 def banzhaf(part: int) -> float:
     """The mean over all coalitions of the others of what a part adds."""
-    without = np.array(all_coalitions(PLAYERS))
+    without = all_coalitions(PLAYERS).numpy()
     without = without[~without[:, part]]
     added = without.copy()
     added[:, part] = True
