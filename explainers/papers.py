@@ -175,6 +175,13 @@ SENSITIVITY_N = Citation(
     venue="ICLR",
     arxiv="1711.06104",
 )
+RANK_BETTING = Citation(
+    authors="Fischer & Ramdas",
+    year=2025,
+    title="Sequential Monte-Carlo testing by betting",
+    venue="Journal of the Royal Statistical Society B",
+    arxiv="2401.07365",
+)
 SPARSENESS = Citation(
     authors="Chalasani et al.",
     year=2020,

@@ -15,6 +15,7 @@ from sse_starlette import EventSourceResponse
 from starlette.concurrency import run_in_threadpool
 
 from explainers.collection.labels import unknown_labels_in_words
+from explainers.collection.relied_words import ReliedWords, find_relied_words
 from explainers.collection.shared_places import SharedPlace
 from explainers.collection.slices.report import SLICES_PAGE
 from explainers.collection.suspicion import FLAGS, SUSPICION_IN_WORDS
@@ -377,6 +378,12 @@ def points(collection_id: CollectionId, services: Use, visitor: Who, space: Spac
         right=[table.rows[position]["right"] for position in known],
     )
     return DocumentResponse(document.to_json())
+
+
+@router.get("/{id}/words", response_model=ReliedWords)
+def words(collection_id: CollectionId, services: Use, visitor: Who) -> DocumentResponse:
+    """Return the words of the texts that hold most of the evidence for the answers, by the first map; none of pictures and molecules."""
+    return DocumentResponse(find_relied_words(_open(collection_id, services, visitor).collection).to_json())
 
 
 @router.post("/{id}/slices", status_code=202, response_model=SlicesRun)

@@ -42,11 +42,13 @@ class MeasurableDataset(Record):
 class MeasurableModel(Record):
     """A loaded model (name and title), and the data sets on which it can be measured.
 
+    kind      what it reads
     datasets  every data set, each with the reason if it does not suit
     """
 
     name: str
     title: str
+    kind: Annotated[str, describe("What it reads: image, clip, text or molecule.")]
     datasets: list[MeasurableDataset]
 
 
@@ -104,7 +106,7 @@ class Measurable:
         the model cannot be measured on it, if there is one.
         """
         return [
-            MeasurableModel(entry.name, entry.title, self._datasets(entry.facts))
+            MeasurableModel(entry.name, entry.title, entry.facts.kind, self._datasets(entry.facts))
             for entry in self.registry.all(visitor)
             if entry.facts is not None
         ]
