@@ -158,6 +158,7 @@ ROWS: dict[str, dict[str, Row]] = {
     "m2ib-clip": {},
     "eagle-vit": {},
     "fixlip": {},
+    "information-flow-llama": {},
     "libragrad-eva02": {
         "raw_attention": Row("raw_attention?row=class_token"),
         "rollout": Row("rollout?row=class_token"),
@@ -181,6 +182,12 @@ BESIDE: dict[str, set[str]] = {
     "chefer-vit": {"ablation_second_relevance", "lrp_full_origlrp"},
     "chefer-bert": {"gradcam"},
     "chefer-bert-padded": {"gradcam", "transformer_attribution", "transformer_attribution_last"},
+    "information-flow-llama": {
+        "heads",
+        "around_attention",
+        "renormalised_0.04|attention",
+        *(f"{name}|{kind}" for name in ("full", "at_0.04") for kind in ("attention", "mlp", "around_mlp")),
+    },
     "attnlrp-bert": {"attnlrp_inputs_embeds", "cp_lrp_inputs_embeds"},
     "integrated-gradients-vit": {"logits_baseline", "delta_gausslegendre", "delta_riemann_trapezoid"},
     "integrated-gradients-bert": {
