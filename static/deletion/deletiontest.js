@@ -188,7 +188,8 @@ export class DeletionTest {
   }
 
   /**
-   * The number of shares without which the model was asked, none and all among them; 0 while the answers are not all there.
+   * The number of shares without which the model was asked, none and all among them; 0 while the answers are not all
+   * there.
    * @returns {number}
    */
   get steps() {

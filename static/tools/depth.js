@@ -1,4 +1,5 @@
-// Which parts of the model do the work? A form for inputs of one's own, and what a model's parts, heads and methods do on them.
+// Which parts of the model do the work? A form for inputs of one's own, and what a model's parts, heads and methods do
+// on them.
 
 import { getJSON, modelPath, Problem } from "../core/api.js";
 import { count, el, percent, signedNumber, addStyleSheet, whole, svg } from "../core/dom.js";

@@ -1,5 +1,5 @@
-// On the Collection page: the form that makes a collection of texts that are written there, of a file of one's own, or of
-// a data set of the server.
+// On the Collection page: the form that makes a collection of texts that are written there, of a file of one's own, or
+// of a data set of the server.
 
 import { sendJSON } from "../../core/api.js";
 import { byId, el, whole } from "../../core/dom.js";
@@ -107,7 +107,8 @@ export class CollectionForm {
     const [isSent, isWritten] = [SENT, WRITTEN].map((name) => this.dataset.value === name);
     this.sent.place.hidden = !isSent;
     this.written.place.hidden = !isWritten;
-    for (const field of [this.inputs, this.judged]) if (field) field.hidden = isWritten; // all are asked, and none has a label
+    // all texts that are written are asked, and none has a label
+    for (const field of [this.inputs, this.judged]) if (field) field.hidden = isWritten;
     this.begin.disabled = isSent ? !this.sent.about : isWritten && !this.written.isReady;
     this.begin.textContent = isWritten ? "Ask about these texts" : "Make the table";
   }
