@@ -3,7 +3,7 @@
 import { follow, getJSON, loadModel, Problem } from "../core/api.js";
 import { byId, el, whole } from "../core/dom.js";
 import { showProblem } from "../core/problems.js";
-import { WRITING_TASKS } from "../core/targets.js";
+import { ownName, WRITING_TASKS } from "../core/targets.js";
 
 /**
  * @import { LoadProgress, Model, Models, Target } from "../core/schemas.js"
@@ -241,23 +241,23 @@ export class ModelChoice {
     }
     const model = this.models.find((candidate) => candidate.name === name);
     if (!model) {
-      const known = this.models.map((candidate) => candidate.name).join(", ");
+      const known = this.models.map((candidate) => ownName(candidate.name)).join(", ");
       throw new Problem({
         title: "Another model is needed",
-        detail: name ? `'${name}' is not a model for this page.` : "There is no model for this page.",
+        detail: name ? `“${ownName(name)}” is not a model for this page.` : "There is no model for this page.",
         send: known ? `Choose one of: ${known}` : "Load one on the Models page",
       });
     }
     if (model.state === "not-installed") {
       throw new Problem({
-        title: `${name} is not installed`,
+        title: `${ownName(name)} is not installed`,
         detail: model.problem?.detail,
         send: model.problem?.send,
       });
     }
     if (model.state !== "loaded") {
       throw new Problem({
-        title: `${name} is not loaded`,
+        title: `${ownName(name)} is not loaded`,
         detail: model.problem?.detail,
         send: "Load it on the Models page, or choose another model",
       });
@@ -350,7 +350,7 @@ export class ModelChoice {
    * @param {string} name
    * @param {(told: LoadProgress) => void} [tell]
    */
-  #loaded(name, tell = ({ text }) => (byId("model-why").textContent = `loading ${name}: ${text}`)) {
+  #loaded(name, tell = ({ text }) => (byId("model-why").textContent = `loading ${ownName(name)}: ${text}`)) {
     return new Promise((resolve, reject) => {
       const path = `/api/models/events?name=${encodeURIComponent(name)}`;
       follow(

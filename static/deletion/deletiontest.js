@@ -78,10 +78,10 @@ export function verdict(answer, best, methods, doubtful = new Set()) {
     .filter(({ spec }) => rows.some((one) => one.method === spec && isFailing(answer, one)))
     .map(({ title }) => title);
   const most = number(chanceGap(answer), 2);
-  const doubted = judged.some(({ spec }) => doubtful.has(spec)) ? " Those marked “!” stay in doubt." : "";
+  const which = judged.some(({ spec }) => doubtful.has(spec)) ? " this test" : ""; // the sentence before names those in doubt
   const fails = failing.length
     ? `${namesOf(failing)} ${failing.length > 1 ? "fail" : "fails"}: no gap of areas above chance (${most}).`
-    : judged.length && `No map fails: each has a gap of areas above chance (${most}).${doubted}`;
+    : judged.length && `No map fails${which}: each has a gap of areas above chance (${most}).`;
   return [says, fails].filter(Boolean).join(" ");
 }
 
@@ -188,7 +188,8 @@ export class DeletionTest {
   }
 
   /**
-   * The number of shares without which the model was asked, none and all among them; 0 while the answers are not all there.
+   * The number of shares without which the model was asked, none and all among them; 0 while the answers are not all
+   * there.
    * @returns {number}
    */
   get steps() {

@@ -49,7 +49,13 @@ const isPicture = (input) =>
     ? !isSoundFile(input.image)
     : workbench.shown?.input === input && !(/** @type {ImageInput} */ (workbench.subject.value.info?.input)?.sound);
 
-let offersSounds = false; // whether the page is about a sound
+/** @type {"picture" | "clip" | "sound"} */
+let given = "picture"; // what the model of the page is given
+const REMARKS = {
+  picture: "",
+  clip: "This model takes clips: choose several pictures at once, or an animated GIF.",
+  sound: "This model takes sounds: choose a .wav file.",
+};
 
 /** @type {ClassSteps} */
 const pageSteps = {
@@ -74,13 +80,13 @@ const pageSteps = {
   },
   suits: () => !takesSounds(), // samples are pictures
   changed() {
-    const isSound = takesSounds();
-    if (isSound === offersSounds) return;
-    offersSounds = isSound;
+    const wanted = takesSounds() ? "sound" : takesClips() ? "clip" : "picture";
+    if (wanted === given) return;
+    given = wanted;
     page.offerSamples();
-    byId("input-panel-title").textContent = isSound ? "Your sound" : "Your picture";
-    give.name(isSound ? "sound" : "picture");
-    byId("remark").textContent = isSound ? "This model takes sounds: choose a .wav file." : "";
+    byId("input-panel-title").textContent = `Your ${given}`;
+    give.name(given);
+    byId("remark").textContent = REMARKS[given];
   },
   openSample,
 };

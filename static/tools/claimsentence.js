@@ -13,10 +13,10 @@ import { count } from "../core/dom.js";
 export function claimInWords(found, [one, many]) {
   if (!found.holds) return { says: "No such claim.", more: found.why, whole: "" };
   const fall = (Math.floor(100 * (found.fall ?? 0)) / 100).toFixed(2); // no more than was shown
-  const percent = (/** @type {number} */ share) => `${Number((100 * share).toPrecision(3))} %`;
+  const percent = (/** @type {number} */ share) => `${Number((100 * share).toPrecision(3))}\u00a0%`;
   return {
     says: `Replace these ${count(found.hidden.length, one, many)}, and the probability falls by ${fall} or more.`,
-    more: `${count(found.hidden.length, one, many)} drawn at random do less, in ${percent(found.share_beaten)} of draws. Error: at most ${percent(found.error)}.`,
+    more: `${count(found.hidden.length, one, many)} drawn at random do less in at least ${percent(found.share_beaten)} of draws. Error: at most ${percent(found.error)}.`,
     whole: found.sentence,
   };
 }

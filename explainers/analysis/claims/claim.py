@@ -54,7 +54,6 @@ MAX_DRAWS = 400  # unless a small error or many maps need more than half of them
 MIN_ERROR = 0.001  # a smaller one needs ten thousand random sets or more
 LARGEST_SHARE = 1 / 3  # of the parts, in a set that a claim may be about
 _FIRST_LOOK = 8  # draws
-_SCREENED = 24  # random sets that are tried under one filling first
 #: Why there is no claim of prompts and of texts in windows, and what to do instead.
 NEEDS_WHOLE_INPUT = "A claim is about a picture, a molecule, or a text that the model reads whole."
 EXPLAIN_WHOLE_INPUT = "Explain the picture, or a shorter text."
@@ -82,7 +81,7 @@ class TriedSize(Record):
     why: Annotated[str, describe("Why it does not; empty where it does.")]
     draws: Annotated[int, describe("How many random sets they were compared with.")]
     as_good: Annotated[int, describe("How many of these lowered the answer as much or more under one filling.")]
-    falls: Annotated[tuple[FillingFall, ...], describe("Of each filling that was tried.")]
+    falls: Annotated[tuple[FillingFall, ...], describe("Of each filling whose fall was found before the search of this size ended.")]
 
     @property
     def low(self) -> float:
@@ -341,11 +340,11 @@ def find_claim(
 
 
 def _try(draws: Draws, chosen: Sequence[int], bound_error: float, rank_error: float, least: float) -> TriedSize:
-    """Test the set of ``chosen`` parts: look after 8, 24, 56, ... draws and when the claim could hold, and stop as soon as it does, or can
-    no longer be expected to. ``bound_error`` is that of either bound, ``rank_error`` that of its rank among random sets.
+    """Test the set of ``chosen`` parts: filling by filling, look after 8, 24, 56, ... draws whether a claim can still be expected, and once
+    it can hold go on until it does or no longer can. ``bound_error`` is that of either bound, ``rank_error`` that of the set's rank among
+    random sets.
     """
     size, fillings = len(chosen), draws.fillings
-    drawn = [filling.is_drawn for filling in fillings]
     fixed = draws.fixed_falls(chosen)
     bounds = [FillingFall(fillings[i].name, fillings[i].words, fall, fall, is_drawn=False) for i, fall in fixed.items()]
     weakest = min(fixed, key=lambda i: fixed[i])
@@ -357,32 +356,47 @@ def _try(draws: Draws, chosen: Sequence[int], bound_error: float, rank_error: fl
         return f"{as_good} of {count} sets of as many drawn at random lower it as much under a filling"
 
     most = most_draws(SHARE, bound_error, rank_error, MAX_DRAWS)
-    first = draws.random_falls(size, _SCREENED, [weakest])[:, 0]  # under one filling that is not drawn, which costs little
-    as_good = int((fixed[weakest] - first <= TIE).sum())
-    if is_hopeless(as_good, _SCREENED, SHARE, bound_error, rank_error, most):
-        return TriedSize(size, False, as_many(_SCREENED, as_good), _SCREENED, as_good, tuple(bounds))
+    test = (SHARE, bound_error, rank_error, most)
+    fewest = draws_needed(0, *test)
+    assert fewest is not None  # most_draws sees to it
+    # no claim can hold sooner, so fillings are tried one by one till then, first those that are most likely to stop the search
+    is_as_good = np.zeros(fewest, dtype=np.bool_)
+    for i in sorted(range(len(fillings)), key=lambda i: fixed.get(i, math.inf)):
+        for count in _looks(fewest):
+            falls, random_falls = draws.paired_falls(chosen, count, [i])
+            is_as_good[:count] |= falls[:, 0] - random_falls[:, 0] <= TIE
+            as_good = int(is_as_good[:count].sum())
+            if draws_needed(as_good, *test) is None or is_hopeless(as_good, count, *test):
+                return TriedSize(size, False, as_many(count, as_good), count, as_good, tuple(bounds))
 
-    def outcome(why: str) -> TriedSize:
-        for filling, column in zip(fillings, falls.T, strict=True):
-            if filling.is_drawn:
-                low, high = fall_bounds(column, draws.whole, bound_error)
-                bounds.append(FillingFall(filling.name, filling.words, low, high, is_drawn=True))
-        return TriedSize(size, not why, why, count, as_good, tuple(bounds))
-
-    count, following = 0, _FIRST_LOOK
-    while following > count:
-        count = following
-        falls, random_falls = draws.paired_falls(chosen, count)
+    count = fewest
+    while True:
+        falls, random_falls = draws.paired_falls(chosen, count, range(len(fillings)))
         as_good = int((falls - random_falls <= TIE).any(1).sum())
-        needed = draws_needed(as_good, SHARE, bound_error, rank_error, most)
-        if needed is None or is_hopeless(as_good, count, SHARE, bound_error, rank_error, most):
-            return outcome(as_many(count, as_good))
+        needed = draws_needed(as_good, *test)
+        ends = {i: fall_bounds(falls[:, i], draws.whole, bound_error) for i in range(len(fillings)) if i not in fixed}
+        if needed is None or is_hopeless(as_good, count, *test):
+            why = as_many(count, as_good)
+            break
         if count >= needed:
-            if all(fall_bounds(column, draws.whole, bound_error)[0] >= least for column in falls[:, drawn].T):
-                return outcome("")
+            if all(low >= least for low, _ in ends.values()):
+                why = ""
+                break
+            if count == most:
+                why = f"after {count} draws their mean fall may still be below {least:g}"
+                break
             needed = min(most, count + count // 2)
-        following = min(needed, 2 * count + _FIRST_LOOK)
-    return outcome(f"after {count} draws their mean fall may still be below {least:g}")
+        count = min(needed, 2 * count)
+    bounds += [FillingFall(fillings[i].name, fillings[i].words, low, high, is_drawn=True) for i, (low, high) in ends.items()]
+    return TriedSize(size, not why, why, count, as_good, tuple(bounds))
+
+
+def _looks(last: int) -> list[int]:
+    """Return the numbers of draws after which a search may be given up: 8, 24, 56, ..., and ``last``."""
+    looks = [_FIRST_LOOK]
+    while (following := 2 * looks[-1] + _FIRST_LOOK) < last:
+        looks.append(following)
+    return [*looks, last] if looks[-1] < last else [last]
 
 
 def fall_bounds(falls: np.ndarray[Any, np.dtype[np.float64]], whole: float, error: float) -> tuple[float, float]:

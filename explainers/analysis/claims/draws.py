@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 import torch
@@ -62,18 +63,6 @@ class Draws:
             self._whole = float(answers[0])
         return self._whole
 
-    def random_falls(self, size: int, draws: int, fillings: Sequence[int] | None = None) -> Falls:
-        """Return the falls of the answer (draws, fillings) without the random sets of ``size`` parts, of the first ``draws`` draws, under
-        the ``fillings`` of these indices; None: all.
-        """
-        columns = range(len(self.fillings)) if fillings is None else fillings
-        self._draw(None, size, draws, columns)
-        return np.stack([self._random[size, i][:draws] for i in columns], 1)
-
-    def fixed_fall(self, chosen: Sequence[int], filling: int) -> float:
-        """Return the fall of the answer without the ``chosen`` parts under the fixed filling of that index, the same in every draw."""
-        return self.fixed_falls(chosen)[filling]
-
     def fixed_falls(self, chosen: Sequence[int]) -> dict[int, float]:
         """Return the falls of the answer without the ``chosen`` parts under each filling that is not drawn, by its index; they are asked in
         one pass.
@@ -89,37 +78,54 @@ class Draws:
         """Return the falls of the answer (draws, fillings) without the ``chosen`` parts, of the first ``draws`` draws; a fixed filling is
         asked once.
         """
-        return self.paired_falls(chosen, draws, random_sets=False)[0]
+        self._draw(chosen, draws, range(len(self.fillings)), random_sets=False)
+        return np.stack([self._named(chosen, draws, i) for i in range(len(self.fillings))], 1)
 
-    def paired_falls(self, chosen: Sequence[int], draws: int, *, random_sets: bool = True) -> tuple[Falls, Falls]:
+    def random_falls(self, size: int, draws: int) -> Falls:
+        """Return the falls of the answer (draws, fillings) without the random sets of ``size`` parts, of the first ``draws`` draws."""
+        self._draw(range(size), draws, range(len(self.fillings)), named_set=False)
+        return np.stack([self._random[size, i][:draws] for i in range(len(self.fillings))], 1)
+
+    def paired_falls(self, chosen: Sequence[int], draws: int, fillings: Sequence[int]) -> tuple[Falls, Falls]:
         """Return the falls of the answer (draws, fillings) without the ``chosen`` parts, and without the random sets of as many parts, in
-        the first ``draws`` draws. Those not known yet go through the model together. Without ``random_sets`` the second is empty.
+        the first ``draws`` draws, under the ``fillings`` of these indices. Those not known yet go through the model together.
         """
-        key, columns = frozenset(chosen), range(len(self.fillings))
-        fixed = self.fixed_falls(chosen)
-        self._draw(chosen, len(chosen), draws, columns if random_sets else ())
-        named = [np.full(draws, fixed[i]) if i in fixed else self._chosen[key, i][:draws] for i in columns]
-        others = [self._random[len(chosen), i][:draws] for i in columns] if random_sets else []
-        return np.stack(named, 1), np.stack(others, 1) if others else np.empty((draws, 0))
+        self._draw(chosen, draws, fillings)
+        named = [self._named(chosen, draws, i) for i in fillings]
+        return np.stack(named, 1), np.stack([self._random[len(chosen), i][:draws] for i in fillings], 1)
 
-    def _draw(self, chosen: Sequence[int] | None, size: int, draws: int, columns: Sequence[int]) -> None:
-        """Ask for the falls of the first ``draws`` draws that are not known: without the ``chosen`` parts under the drawn fillings (None:
-        not at all), and without the random sets of ``size`` parts under the fillings ``columns``.
+    def _named(self, chosen: Sequence[int], draws: int, filling: int) -> Falls:
+        """Return the known falls (draws,) without the ``chosen`` parts under a filling."""
+        if self.fillings[filling].is_drawn:
+            return self._chosen[frozenset(chosen), filling][:draws]
+        return np.full(draws, self.fixed_falls(chosen)[filling])
+
+    def _draw(
+        self, chosen: Sequence[int], draws: int, fillings: Sequence[int], *, named_set: bool = True, random_sets: bool = True
+    ) -> None:
+        """Ask for the falls of the first ``draws`` draws under ``fillings`` that are not known: without the ``chosen`` parts where a
+        filling is drawn (``named_set``), and without as many random ones (``random_sets``).
         """
-        requests, places = [], []
-        if chosen is not None:
-            key = frozenset(chosen)
-            for i, filling in enumerate(self.fillings):
-                if filling.is_drawn and (count := len(self._chosen.get((key, i), ()))) < draws:
-                    requests.append((i, self._copies(chosen, draws - count), [self._number(draw) for draw in range(count, draws)]))
-                    places.append((self._chosen, (key, i)))
-        for i in columns:
-            if (count := len(self._random.get((size, i), ()))) < draws:
-                numbers = [self._number(draw) for draw in range(count, draws)]
+        key, size = frozenset(chosen), len(chosen)
+        requests: list[_Question] = []
+        places: list[tuple[dict[Any, Falls], Any]] = []
+        for i in fillings:
+            known, numbers = self._missing(self._chosen, (key, i), draws)
+            if numbers and named_set and self.fillings[i].is_drawn:
+                requests.append((i, self._copies(chosen, len(numbers)), numbers))
+                places.append((known, (key, i)))
+            known, numbers = self._missing(self._random, (size, i), draws)
+            if numbers and random_sets:
                 requests.append((i, self._random_sets(size, numbers), numbers))
-                places.append((self._random, (size, i)))
+                places.append((known, (size, i)))
         for (known, place), falls in zip(places, self._falls(requests) if requests else [], strict=True):
             known[place] = np.concatenate([known.get(place, np.empty(0)), falls])
+
+    def _missing(self, known: dict[Any, Falls], place: Any, draws: int) -> tuple[dict[Any, Falls], list[int]]:
+        """Return ``known``, falls by what was replaced, and the numbers of those of the first ``draws`` draws that are not in its
+        ``place``.
+        """
+        return known, [self._number(draw) for draw in range(len(known.get(place, ())), draws)]
 
     def _copies(self, chosen: Sequence[int], times: int) -> Tensor:
         replaced = torch.zeros(times, len(self.parts), dtype=torch.bool)

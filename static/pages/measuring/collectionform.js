@@ -1,5 +1,5 @@
-// On the Collection page: the form that makes a collection of texts that are written there, of a file of one's own, or of
-// a data set of the server.
+// On the Collection page: the form that makes a collection of texts that are written there, of a file of one's own, or
+// of a data set of the server.
 
 import { sendJSON } from "../../core/api.js";
 import { byId, el, whole } from "../../core/dom.js";
@@ -63,7 +63,12 @@ export class CollectionForm {
       el("label", { class: "field" }, el("span", {}, title), control);
     const form = byId("wanted");
     this.inputs = field("At most so many inputs", this.limit);
-    this.judged = el("label", {}, this.labels, " Labels are classes of the model");
+    this.judged = el(
+      "label",
+      { title: "They are compared whatever their case, underscores and hyphens: brain_coral is brain coral." },
+      this.labels,
+      " Labels are classes of the model (brain_coral is brain coral)",
+    );
     form.append(
       field("Model", this.model),
       field("Data", this.dataset),
@@ -102,7 +107,8 @@ export class CollectionForm {
     const [isSent, isWritten] = [SENT, WRITTEN].map((name) => this.dataset.value === name);
     this.sent.place.hidden = !isSent;
     this.written.place.hidden = !isWritten;
-    for (const field of [this.inputs, this.judged]) if (field) field.hidden = isWritten; // all are asked, and none has a label
+    // all texts that are written are asked, and none has a label
+    for (const field of [this.inputs, this.judged]) if (field) field.hidden = isWritten;
     this.begin.disabled = isSent ? !this.sent.about : isWritten && !this.written.isReady;
     this.begin.textContent = isWritten ? "Ask about these texts" : "Make the table";
   }

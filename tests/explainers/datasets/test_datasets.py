@@ -523,12 +523,13 @@ def test_a_wide_name_takes_in_the_classes_of_the_group_that_it_names(tmp_path: P
         return ClassEntry(name, groups=groups)
 
     classes = [entry("tabby cat", "cat", "animal"), entry("sofa"), entry("Persian cat", "cat", "animal"), entry("cat box")]
-    groups = {"cat": (0, 2), "animal": (0, 2)}
+    groups = {"cat": (0, 2), "animal": (0, 2), "bird of prey": (1,)}
     known: Any = SimpleNamespace(kind="image", labels=[one.label for one in classes], classes=classes, groups=groups, synonyms={})
     photos = open_dataset("coco", made_up("coco", tmp_path))
     assert photos.classes_of("cat", known) == {0, 2}
     assert photos.classes_of("sofa", known) == {1}
     assert photos.classes_of("kite", known) == frozenset()
+    assert photos.classes_of("Bird_of-prey", known) == {1}
     assert photos.classes_of(1, known) == frozenset()  # it has other classes than the data set
 
 

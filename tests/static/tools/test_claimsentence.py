@@ -18,13 +18,13 @@ def words(parts: list[str] | None = None, **changed: Any) -> Any:
 def test_the_result_is_first_and_the_bound_is_rounded_down() -> None:
     assert words() == {
         "says": "Replace these 2 patches, and the probability falls by 0.31 or more.",
-        "more": "2 patches drawn at random do less, in 95 % of draws. Error: at most 5 %.",
+        "more": "2 patches drawn at random do less in at least 95\u00a0% of draws. Error: at most 5\u00a0%.",
         "whole": WHOLE,
     }
 
 
 def test_error_and_share_are_those_of_the_claim() -> None:
-    assert words(error=0.001, share_beaten=0.99)["more"] == "2 patches drawn at random do less, in 99 % of draws. Error: at most 0.1 %."
+    assert words(error=0.001, share_beaten=0.99)["more"] == "2 patches drawn at random do less in at least 99\u00a0% of draws. Error: at most 0.1\u00a0%."
 
 
 def test_why_there_is_none_is_said_alone() -> None:

@@ -149,8 +149,10 @@ def test_the_rule_by_which_prompts_are_judged_is_said_with_its_thresholds() -> N
     whole = "The likeness to the whole picture does not decide that."
     thing = "A prompt for a thing is found from best patches 0.180, perhaps from 0.100."
     scene = "A prompt for a scene is found from best patches 0.200, perhaps from 0.140."
-    assert compute(RULES, [[window, window], KNOWN]) == [thing, whole]
-    assert compute(RULES, [[window, street, prompt_of("a cat")], KNOWN]) == [thing, scene, whole]
+    form = "The thresholds are of prompts such as “a photo of a dog”: written so, “a window” may be judged otherwise."
+    assert compute(RULES, [[window, window], KNOWN]) == [thing, whole, form]
+    assert compute(RULES, [[window, street, prompt_of("a cat")], KNOWN]) == [thing, scene, whole, form]
+    assert compute(RULES, [[prompt_of("a Photo of a window", "perhaps_in_picture", 0.15, 0.18)], KNOWN]) == [thing, whole]
     assert compute(RULES, [[prompt_of("a cat"), prompt_of("a wug", "untaught", 1, 0)], KNOWN]) == []
     cosine = {"calibration": {"lines": [{"kind": "not_in_picture", "score": "cosine", "line": 0.2}]}}
     assert compute(RULES, [[prompt_of("a car", "not_in_picture", 0.1, 0.2)], cosine]) == ["A prompt is found from cosine 0.200."]

@@ -87,7 +87,8 @@ def loaded_model(registry: ModelRegistry, name: str, visitor: Visitor) -> tuple[
     """
     entry = registry.find(name, visitor)
     if entry.facts is None:
-        raise Problem(409, "model-not-loaded", f"The model {name} is not loaded.", send="Load it first, with POST /api/models.")
+        detail = f"The model “{entry.name_to_show}” is not loaded."
+        raise Problem(409, "model-not-loaded", detail, send="Load it first, with POST /api/models.")
     return entry, entry.facts
 
 
