@@ -39,9 +39,11 @@ NEEDS = {
     "class_token": "one token that the head reads",
     "residual": "attention that is added to a residual stream",
     "positions": "of images, position embeddings added to the patches before the blocks",
+    "prompts": "pictures compared with prompts by a cosine",
     "boxes": "boxes with a class each: detectors",
     "mask_token": "of texts, a tokenizer with a mask token to hide words with",
     "parts": "attention whose queries, keys, values and output projection can be read in the last block",
+    "scores": "attention weights that are one softmax of scores as they meet the values, in every block",
     "attention_input": "attention whose queries, keys and values are linear maps of one row of tokens, in every block",
     "image": "an image",
     "patch_features": "of images compared with prompts, a head that reads a class token, in whose place a patch can be put",
@@ -345,8 +347,8 @@ def measure(name: str) -> Row:
     """Measure the family ``name`` and return its row."""
     family = FAMILIES[name]
     runs, model = run_methods(family)
-    other = {"image": {"patch_features"}, "text": {"patch_features", "image"}, "clip": set()}[family.kind]  # what nobody expects of it
-    other |= {"boxes"}
+    expected = {"image": {"image"}, "text": set[str](), "clip": {"image", "patch_features", "prompts"}}[family.kind]
+    other = {"image", "patch_features", "prompts", "boxes"} - expected  # what nobody expects of it
     return Row(
         name=name,
         package=family.library,

@@ -310,6 +310,19 @@ class ModelStructure:
         """The queries, keys, values, weights and outputs of each block's attention; None if they cannot be found."""
         return [None if each is None else each.parts() for each in self._attentions]
 
+    @property
+    def has_scores(self) -> bool:
+        """Whether each block has one attention whose weights are a softmax of scores and nothing else."""
+        return all(each is not None and each.is_one_softmax for each in self._attentions)
+
+    @property
+    def scores_and_values(self) -> list[tuple[Tensor, Tensor]]:
+        """The attention scores (B, H, S, S) before the softmax, and the values (B, H, S, d), of each block; one head where heads share
+        values. For a model that :attr:`has_scores`, in a recording that keeps them.
+        """
+        pairs = [(each.scores, each.value) for each in self._attentions if each is not None]
+        return [(scores, value) for scores, value in pairs if scores is not None and value is not None]
+
     def why_no_parts(self, block: int) -> NoParts | None:
         """Return what about the attention maps of a ``block`` keeps its queries, keys and values from being read; None if nothing does.
         Also None if it has no map, or one that is no softmax of queries and keys.

@@ -18,7 +18,7 @@ from tests.explainers.support.operator_cases.attention import POWERS_OF_TWO
 from tests.explainers.support.operator_cases.case import assert_close, normal
 from tests.explainers.support.toys import Function, autograd
 
-RULES_TRIED = ("libra", "attnlrp-epsilon", "cp-lrp-gamma")
+RULES_TRIED = ("libra", "attnlrp-epsilon", "cp-lrp-gamma", "gim")
 #: A softmax that weighs no values is none of attention in own code, and follows the ordinary gradient.
 ALONE = {"softmax", "softmax-method", "softmax-torch", "softmax-dtype", "softmax-special", "softmin", "nn.Softmax"} | {
     *(f"log-softmax-exp{form}" for form in ("", "-torch", "-method", "-special")),

@@ -26,8 +26,9 @@ NAMES = {
         "libragrad-ap",
         "libragrad-completeness",
     ),
-    *("libragrad-ablation", "libragrad-sizes", "libragrad-ig", "libragrad-prompts", "libragrad-zebra-elephant"),
+    *("libragrad-ablation", "libragrad-sizes", "libragrad-mixer", "libragrad-ig", "libragrad-prompts", "libragrad-zebra-elephant"),
     *("ali-sst2", "ali-imdb", "ali-conservation", "ali-names"),
+    *("ali-emotions", "ali-hate", "ali-sentiment", "ali-meld", "ali-semaine"),
 }
 ALLOWED = {**CHOICES, "resize": RESIZES, "long_texts": {"cut", "windows"}}
 
