@@ -46,6 +46,8 @@ def patch_removal(
         black = black_picture(model, tensors)
         return TokenRemoval("black", count, 0, blacken, most)
     refused = model.block_kind.no_removal
+    if refused is None and how != "painted" and model.first_misplaced is not None and model.first_misplaced(tensors, layout) is not None:
+        refused = _MISPLACED
     if how in ("removed", "zeroed") and refused is not None:
         raise ExplainerError(f"{refused.format(name=model.name)}: choose how=painted.")
     if how == "painted" or (how is None and (model.block_kind.is_map or refused is not None)):
@@ -83,6 +85,9 @@ def patch_removal(
     if how == "removed":
         raise ExplainerError(f"{model.name} counts on all of its patches, so none can be removed: choose how=zeroed or how=painted.")
     return TokenRemoval("painted", count, 0, paint, most)
+
+
+_MISPLACED = "For this picture {name} puts its tokens in another order than it mostly does, so that which of them is which patch is not known"
 
 
 def paint_patches(pixels: Tensor, keep: Tensor, grid: tuple[int, int]) -> Tensor:
