@@ -445,3 +445,39 @@ def test_a_head_that_keeps_an_axis_for_its_mean_has_no_bias_of_tokens() -> None:
         results = explainers.explain(model, {"pixel_values": x}, 1, specs)
         maps.append(torch.stack([result[spec].scores for result in results for spec in specs]))
     torch.testing.assert_close(maps[0], maps[1], rtol=1e-6, atol=1e-9)
+
+
+def with_keys_first(module: Attention, q: Tensor, k: Tensor, v: Tensor, x: Tensor) -> Tensor:
+    return (k @ q.mT / q.shape[-1] ** 0.5).softmax(-2).mT @ v
+
+
+def turned_before_the_softmax(module: Attention, q: Tensor, k: Tensor, v: Tensor, x: Tensor) -> Tensor:
+    return (k @ q.mT / q.shape[-1] ** 0.5).mT.softmax(-1) @ v
+
+
+def turned_twice(module: Attention, q: Tensor, k: Tensor, v: Tensor, x: Tensor) -> Tensor:
+    return (q @ k.mT / q.shape[-1] ** 0.5).mT.softmax(-2).mT @ v
+
+
+def by_logarithms(module: Attention, q: Tensor, k: Tensor, v: Tensor, x: Tensor) -> Tensor:
+    scores = k @ q.mT / q.shape[-1] ** 0.5
+    return (scores - scores.logsumexp(-2, keepdim=True)).exp().mT @ v
+
+
+def by_letters(module: Attention, q: Tensor, k: Tensor, v: Tensor, x: Tensor) -> Tensor:
+    weights = torch.einsum("bhkd,bhqd->bhkq", k, q / q.shape[-1] ** 0.5).softmax(2)
+    return torch.einsum("bhkq,bhkd->bhqd", weights, v)
+
+
+KEYS_FIRST = [with_keys_first, turned_before_the_softmax, turned_twice, by_logarithms, by_letters]
+
+
+@pytest.mark.parametrize("form", KEYS_FIRST, ids=lambda form: form.__name__)
+def test_queries_are_told_from_keys_where_scores_have_a_row_for_each_key(form: Callable[..., Tensor]) -> None:
+    def plain(module: Attention, q: Tensor, k: Tensor, v: Tensor, x: Tensor) -> Tensor:
+        return softmax_of(q, k) @ v
+
+    module, usual = (built(lambda form=form: Vit(lambda: [Block(lambda: Attention(form)) for _ in range(2)])) for form in (form, plain))
+    specs = [spec for spec in SPECS if spec != "decompx?biases=absdot"]  # which takes the logarithms of a softmax for biases
+    for ours, expected in zip(*(scores(each, pixels(2), 1, *specs) for each in (module, usual)), strict=True):
+        torch.testing.assert_close(ours, expected, rtol=1e-5, atol=1e-6)
