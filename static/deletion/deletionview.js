@@ -255,7 +255,7 @@ export class DeletionView {
     if (isAsking) this.bar.statusLine.replaceChildren(this.begun, this.figure.bar);
     else {
       const steps = [...new Set(trials.map((trial) => trial.steps).filter(Boolean))].join(" and ");
-      put(this.bar.statusLine, steps && `measured at ${steps} shares, 0 to 100\u2009%`);
+      put(this.bar.statusLine, steps && `${steps} shares measured`);
     }
     this.#showProgress();
     const { id, done } = this.workbench.subject.value;

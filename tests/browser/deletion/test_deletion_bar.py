@@ -40,7 +40,7 @@ def use(page: Page, share: int) -> None:
     """Move the slider, and wait for the curves and for the plates."""
     page.locator("#removed").fill(str(share))
     expect(page.locator(".panels svg")).to_have_count(2, timeout=240_000)
-    expect(page.locator(".said")).to_contain_text("measured at", timeout=240_000)
+    expect(page.locator(".said")).to_contain_text("shares measured", timeout=240_000)
     expect(page.locator(".deletion-bar output")).to_contain_text(f"{share}\u2009% · ", timeout=240_000)
     page.evaluate("() => new Promise(requestAnimationFrame)")
 

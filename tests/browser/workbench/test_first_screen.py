@@ -193,7 +193,7 @@ def test_the_best_three_curves_and_the_random_baseline_are_named(desk: Visit) ->
     specs = ["rollout", "fullgrad_plus:libra", "gradcam_plus", "generic_attention", "random"]
     page = desk.open(f"/image?id={explained(desk, 'image', methods=specs)}", folded=True)
     page.locator("#removed").focus()
-    expect(page.locator(".said")).to_contain_text("measured at", timeout=60_000)
+    expect(page.locator(".said")).to_contain_text("shares measured", timeout=60_000)
     panel = page.locator(".panels svg").first
     named = panel.locator(".named").evaluate_all("(nodes) => nodes.map((node) => node.dataset.spec)")
     best = page.locator(".ranks tbody tr[data-spec]").evaluate_all("(nodes) => nodes.slice(0, 3).map((node) => node.dataset.spec)")
