@@ -22,6 +22,11 @@ const ASKS = {
   text: ["/text", "Explain a text with it"],
   molecule: ["/molecule", "Explain a molecule with it"],
 };
+/** @type {{[kind: string]: string}} what a table of many inputs answers */
+const ASKS_MANY = {
+  image: "Ask many pictures: where does it look?",
+  text: "Ask several texts: which words does it rely on?",
+};
 /** @type {[string, string]} of a model that writes about pictures */
 const ASKS_OF_PICTURES = ["/text", "Ask it about a picture"];
 /** @type {{[part: string]: [string, string]}} of models that read one of these alone */
@@ -277,6 +282,7 @@ function showReport(answer) {
   const { name, kind, report } = answer;
   if (!report) return;
   const [page, text] = askOf(answer);
+  const many = text === ASKS[kind ?? "image"][1] && ASKS_MANY[kind ?? "image"];
   const failed = report.checks.filter(({ state }) => state === "failed").length;
   const facts = report.facts.flatMap((fact) => [el("dt", {}, fact.name), el("dd", {}, fact.value)]);
   byId("report").replaceChildren(
@@ -314,7 +320,12 @@ function showReport(answer) {
           ),
         ]
       : []),
-    el("p", { class: "go" }, el("a", { class: "act", href: `${page}?model=${encodeURIComponent(name)}` }, text)),
+    el(
+      "p",
+      { class: "go" },
+      el("a", { class: "act", href: `${page}?model=${encodeURIComponent(name)}` }, text),
+      many && el("a", { class: "act plain", href: `/collection?model=${encodeURIComponent(name)}` }, many),
+    ),
     depthFold({ name, kind: kind ?? null }),
   );
   say("status", failed ? `${name} is open, and a check failed` : `${name} is open and passed its check`);

@@ -20,9 +20,10 @@ import { coverPatches } from "../maps/tokenremoval.js";
  */
 
 /**
- * A picture in a text: its name, whether it was drawn of a sound, itself in grey, the grid of its map, the tiles of tokens that it is joined from, and
- * the focus of its patches, which all plates share.
- * @typedef {{name: string, isSound: boolean, base: GreyBase, grid: Grid, tiles: PictureTile[], focus: Store<Focus>}} Shown
+ * A picture in a text: its name, whether it was drawn of a sound, itself in grey, the grid of its map, the tiles of
+ * tokens that it is joined from, and the focus of its patches, which all plates share.
+ * @typedef {{name: string, isSound: boolean, base: GreyBase, grid: Grid, tiles: PictureTile[],
+ *   focus: Store<Focus>}} Shown
  */
 
 /** The patches of a picture whose tokens stand among the words of a plate. */

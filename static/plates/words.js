@@ -92,8 +92,8 @@ function secondText({ text_pair: second, answer, words = [] }) {
 }
 
 /**
- * What stands before the second text: the first one, and the room between the two; nothing where no text was given, as with
- * a sound that is written down.
+ * What stands before the second text: the first one, and the room between the two; nothing where no text was given, as
+ * with a sound that is written down.
  * @param {Shown} input
  */
 const before = ({ text }) => (text ? text + BETWEEN : "");
