@@ -130,7 +130,7 @@ class _Words:
             case ast.Constant(value=str(text)):
                 yield _FILLED.sub(_ELLIPSIS, text)
             case ast.JoinedStr(values=parts):
-                yield "".join(part.value if isinstance(part, ast.Constant) else _ELLIPSIS for part in parts)
+                yield "".join(str(part.value) if isinstance(part, ast.Constant) else _ELLIPSIS for part in parts)
             case ast.BinOp(op=ast.Add(), left=left, right=right):
                 ends = [*self.of(right)] or [_ELLIPSIS]
                 for start in self.of(left):

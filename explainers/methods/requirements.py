@@ -8,6 +8,8 @@ from dataclasses import replace
 from types import MappingProxyType
 from typing import Any
 
+from torch import Tensor
+
 from explainers.autograd.attention_trial import trial
 from explainers.autograd.recording import Recording
 from explainers.autograd.structure.around_attention import SumsElsewhere
@@ -105,6 +107,29 @@ def _lacks_in_attention(recording: Recording) -> dict[str, str]:
             "gradcam_plus and hirescam."
         )
     return lacks
+
+
+def lacks_of_input(model: Model, tensors: Mapping[str, Tensor], first: int, count: int) -> dict[str, str]:
+    """Return what the samples ``tensors`` lack, number ``first`` and those after it of the ``count`` inputs of a call, that a method may
+    need, with the reason: tokens where they are drawn, for a ``model`` that may put them in an order of each input's own. It is looked for
+    up to the first block, and only in such a model.
+    """
+    if model.first_misplaced is None:
+        return {}
+    layout = model.layout_of(tensors)
+    misplaced = model.first_misplaced(tensors, layout)
+    if misplaced is None:
+        return {}
+    thing = "text" if layout.grid is None else "picture"
+    which = f"this {thing}" if count == 1 else f"{thing} {first + misplaced + 1} of {count}"
+    runs = "occlusion" if layout.grid is None else "occlusion, and what goes back to its pixels: input_x_gradient?at=pixels"
+    return {"places": _OF_CONTENT.format(name=model.name, which=which, thing=thing, runs=runs)}
+
+
+_OF_CONTENT = (
+    "For {which} {name} puts its tokens in another order than it mostly does, as where its forward mirrors, turns round or sorts a {thing} "
+    "by what it shows, so that scores would be drawn at wrong places. What hides parts of the {thing} runs: {runs}."
+)
 
 
 def _what_head_reads(recording: Recording) -> str:

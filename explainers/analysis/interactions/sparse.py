@@ -67,7 +67,7 @@ Game = Callable[[NDArray[np.bool_]], NDArray[np.float64]]
 
 @dataclass(frozen=True)
 class SparseTerm(Record):
-    """What some parts add to the explained number together, beyond what fewer of them do."""
+    """What some parts add to the explained number together, beyond what fewer of them do: the ``value`` of their interaction."""
 
     parts: Annotated[tuple[int, ...], describe("The numbers of the parts, counted from 0.")]
     value: float
@@ -78,7 +78,10 @@ class SparseInteractions(Record):
     """Interactions of the parts of one input. The number of a coalition is ``constant`` and the terms of all its subsets, as far as the fit
     predicts it (``faithfulness``). ``print`` shows the largest.
 
+    method   "proxyspex" or "spex", by which the terms were found
+    index    "FBII" or "FSII": faithful Banzhaf or Shapley interactions
     terms    the largest first
+    notes    what a person should know, such as how parts were removed
     tokens   of each part its tokens, as indices of the scores of a map
     answers  number of coalitions that the model was asked about for the fit
     """

@@ -439,7 +439,7 @@ def _heads_in_chunks(stage: list[_Part], counts: list[Tensor]) -> list[list[int]
                 break
         else:
             groups.append([number])
-    covers = (bool((sum(counts[each] for each in group) == 1).all()) for group in groups)
+    covers = (bool((torch.stack([counts[each] for each in group]).sum(0) == 1).all()) for group in groups)
     return groups if all(covers) else None
 
 

@@ -169,11 +169,11 @@ def rows_in(block: Block, pull: PullAgain) -> dict[int, BiasRows]:
         for position, above, below in zip(at, to_above, from_below, strict=True):
             whose = _first_known(above, below)
             if whose is not None and position not in rows_of and bool((whose >= 0).any()):
-                rows = BiasRows(whose, last_axis)
-                if not rows.has_mixed:
-                    rows_of[position] = rows
+                known = BiasRows(whose, last_axis)
+                if not known.has_mixed:
+                    rows_of[position] = known
                 elif at[position].shape[-2 if last_axis else -1] >= _MIN_WIDTH:
-                    mixed.setdefault(position, rows)
+                    mixed.setdefault(position, known)
         if len(rows_of) == len(at):
             break
     return mixed | rows_of

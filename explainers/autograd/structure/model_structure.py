@@ -24,7 +24,7 @@ from explainers.autograd.structure.around_attention import (
     sums_elsewhere,
     sums_in,
 )
-from explainers.autograd.structure.attention_kinds import OVER_TOKENS, AttentionKind, Gradient, attention_kind_of
+from explainers.autograd.structure.attention_kinds import OVER_TOKENS, AttentionKind, attention_kind_of
 from explainers.autograd.structure.attention_maps import AttentionMap, as_recorded, maps_in
 from explainers.autograd.structure.attention_plan import (
     AttentionPlan,
@@ -308,7 +308,7 @@ class ModelStructure:
     @cached_property
     def parts(self) -> list[AttentionParts | None]:
         """The queries, keys, values, weights and outputs of each block's attention; None if they cannot be found."""
-        return [None if each is None else each.parts() for each in self._attentions]
+        return [None if each is None else each.parts(self._gradient) for each in self._attentions]
 
     @property
     def has_scores(self) -> bool:
@@ -480,7 +480,7 @@ class ModelStructure:
         """The tensors of the blocks of class attention, in which a class token joins the tokens after the other blocks; without blocks if
         the model has none.
         """
-        return ClassAttention() if self._is_text else class_attention(self._nodes, self._is_alone)
+        return ClassAttention() if self._is_text else class_attention(self._nodes, self._is_alone, self._gradient)
 
     def _is_alone(self, value: Tensor, left: Tensor) -> bool:
         with torch.inference_mode(False), torch.enable_grad():

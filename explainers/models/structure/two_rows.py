@@ -103,8 +103,9 @@ class SourceAndWritten(OneStream):
     falls_short: ClassVar[tuple[str, str] | None] = (
         "encoder-decoders (T5, BART, Marian; TrOCR of a picture, Whisper of a sound)",
         "A row holds the source's tokens, of a picture its patches and of a sound its stretches, and those that the decoder reads; a "
-        "classifier whose decoder reads the same text again has both readings of a token in one. What reads one attention map over all tokens of a block is refused. Raw attention reads the decoder's "
-        "last layer, and Generic Attention follows its authors' rule for two rows.",
+        "classifier whose decoder reads the same text again has both readings of a token in one. What reads one attention map over all "
+        "tokens of a block is refused. Raw attention reads the decoder's last layer, and Generic Attention follows its authors' rule for "
+        "two rows.",
     )
     by_width: bool = False
 

@@ -10,13 +10,12 @@ from torch import Tensor
 
 from explainers.autograd.recording import Recording
 from explainers.autograd.rules import RULES
-from explainers.methods.declaration import MethodOutput
 from explainers.methods.implementations.bottleneck import narrow
 from explainers.methods.requests import parse
 from explainers.models.inputs.types import Side
 from explainers.records.session import rerunner
 from explainers.records.targets import resolved_class
-from explainers.records.trace import Trace
+from explainers.records.trace import MethodOutput, Trace
 from tests.explainers.support.golden import Case
 
 TOLERANCE = 1e-9

@@ -57,6 +57,7 @@ def test_of_the_first_order_they_are_banzhaf_values() -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(900)  # its first call compiles
 def test_spex_finds_them_from_coalitions_of_its_own() -> None:
     pytest.importorskip("galois", reason="the extra spex is not installed")
     seen: list[int] = []
@@ -78,13 +79,13 @@ def test_spex_finds_them_from_coalitions_of_its_own() -> None:
 def test_of_a_text_words_are_joined_and_the_command_says_the_same(tmp_path: Path, capsys: Any) -> None:
     """The terms and the totals add up to what they predict, and that is near the model's answers with words left out."""
     pytest.importorskip("shapiq", reason="the extra spex is not installed")
-    model, text = explainers.load("reviews-bert"), "It is not a good film, but fine."
+    model, text = explainers.load("reviews-bert"), "It is not good, but fine."
     result = explainers.explain(model, text, methods="random")
-    outcome = explainers.sparse_interactions(model, result, budget=256)
-    assert outcome.names == ("It", "is", "not", "a", "good", "film", ",", "but", "fine", ".")
-    assert outcome.answers == 256
+    outcome = explainers.sparse_interactions(model, result, budget=200)
+    assert outcome.names == ("It", "is", "not", "good", ",", "but", "fine", ".")
+    assert outcome.answers == 200
     assert [result.input.tokens[places[0]].text.lower() for places in outcome.tokens][:3] == ["it", "is", "not"]
-    ends = torch.tensor([[False] * 10, [True] * 10])
+    ends = torch.tensor([[False] * 8, [True] * 8])
     nothing, everything = outcome.predict(ends).tolist()
     assert nothing == outcome.constant
     assert float(outcome.totals.sum()) == pytest.approx(everything - nothing)
@@ -96,7 +97,7 @@ def test_of_a_text_words_are_joined_and_the_command_says_the_same(tmp_path: Path
     assert "R^2" in str(outcome)
     outcome.save(tmp_path / "terms.json")
     capsys.readouterr()
-    command = ["sparse-interactions", "--text", text, "--model", "reviews-bert", "--budget", "256", "--json"]
+    command = ["sparse-interactions", "--text", text, "--model", "reviews-bert", "--budget", "200", "--json"]
     assert main(command) == 0
     printed = json.loads(capsys.readouterr().out)
     assert printed == json.loads((tmp_path / "terms.json").read_text())

@@ -30,7 +30,7 @@ def twin(p: Callable[[set[int]], float], parts: int) -> list[int]:
     def objective(shown: set[int]) -> float:
         return p(shown) + 1 - p(set(range(parts)) - shown)
 
-    pool, front, back = list(range(parts)), [], []
+    pool, front, back = list(range(parts)), list[int](), list[int]()
     for step in range(parts):
         if len(pool) <= 1:
             break

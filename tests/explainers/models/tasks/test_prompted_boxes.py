@@ -193,4 +193,5 @@ def test_words_without_a_full_stop_are_said_to_attend_to_themselves_alone() -> N
     bare, stopped = (explainers.explain(model, text, methods="input_x_gradient") for text in ("a good dog", "a good dog."))
     assert [any("Put a full stop after the text" in note for note in result.notes) for result in (bare, stopped)] == [True, False]
     zero, scores = (float(result["input_x_gradient"].scores.abs().max()) for result in (bare, stopped))
-    assert zero < 1e-6 < 1e-3 < scores  # without biases a row of words that never meet does not change with their size
+    assert zero < 1e-6  # without biases a row of words that never meet does not change with their size
+    assert scores > 1e-3

@@ -78,7 +78,8 @@ def test_relevance_is_measured_on_a_text_of_another_length(text: str) -> None:
     model = explainers.wrap(encoder_decoder("T5ForConditionalGeneration"), tokenizer=tokenizer(), device="cpu")
     result = explainers.explain(model, text, methods="lrp", at="answer")
     assert result.target.logit == pytest.approx(float(explainers.explain(model, text, methods="random").target.logit))
-    assert bool(result["lrp"].scores.isfinite().all()) and bool(result["lrp"].scores.any())
+    assert bool(result["lrp"].scores.isfinite().all())
+    assert bool(result["lrp"].scores.any())
 
 
 def test_words_of_both_rows_are_removed_and_the_explained_word_stays(model: Model) -> None:
