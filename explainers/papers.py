@@ -111,6 +111,19 @@ SGLRP_PAPER = Citation(
 ATTENTION_FLOW = Citation(
     authors="Abnar & Zuidema", year=2020, title="Quantifying Attention Flow in Transformers", venue="ACL", arxiv="2005.00928"
 )
+GIM_PAPER = Citation(
+    authors="Edin et al.",
+    year=2025,
+    title="GIM: Improved Interpretability for Large Language Models",
+    arxiv="2505.17630",
+)
+AGCAM_PAPER = Citation(
+    authors="Leem & Seo",
+    year=2024,
+    title="Attention Guided CAM: Visual Explanations of Vision Transformer Guided by Self-Attention",
+    venue="AAAI",
+    arxiv="2402.04563",
+)
 TAM_PAPER = Citation(
     authors="Li et al.",
     year=2025,

@@ -8,6 +8,8 @@ from dataclasses import replace
 from types import MappingProxyType
 from typing import Any
 
+from torch import Tensor
+
 from explainers.autograd.attention_trial import trial
 from explainers.autograd.recording import Recording
 from explainers.autograd.structure.around_attention import SumsElsewhere
@@ -17,6 +19,7 @@ from explainers.methods.class_attention import CLASS_ATTENTION, lacks_behind, ne
 from explainers.methods.declaration import Method
 from explainers.methods.registry import METHODS
 from explainers.methods.requests import parse
+from explainers.methods.specs import BLOCK
 from explainers.methods.two_rows import TWO_ROWS, lacks_of_rows
 from explainers.methods.variants import Variant, all_variants_of, variants_of
 from explainers.models.model import Model
@@ -64,12 +67,7 @@ def lacks_of(recording: Recording) -> dict[str, str]:
         lacks["residual"] = why.format(name=name)
     if recording.parts[-1] is None or recording.structure.output_projections[-1] is None:
         lacks["parts"] = _no_parts(recording, plan)
-    if any(x is None for x in recording.structure.attention_inputs):
-        lacks["attention_input"] = (
-            f"{name} has blocks without a tensor (batch, tokens, width) of whose linear maps all queries, keys and values are made, as "
-            "where these are convolutions of a map (batch, width, rows, columns). What reads tokens between the blocks runs, such as "
-            "gradcam_plus and hirescam."
-        )
+    lacks |= _lacks_in_attention(recording)
     if recording.structure.positions is None and (recording.pixels is not None or recording.model.reads_text):
         lacks["positions"] = (
             f"{name} reads {units}: positions are split from patches alone here. Rotary ones, for which the authors have a rule too, are "
@@ -86,12 +84,52 @@ def lacks_of(recording: Recording) -> dict[str, str]:
         lacks.setdefault("places", _OTHER_PIXELS.format(name=name, inside=f"{100 * footprint.inside:.0f} %"))
     if not isinstance(recording.model.task, ObjectDetection):
         lacks["boxes"] = f"{name} gives no boxes with a class each, and this compares boxes: it is for detectors."
-    if (reason := _no_patch_features(recording)) is not None:
-        lacks["patch_features"] = reason
+    lacks |= _lacks_of_prompts(recording)
     masks_words = recording.model.kind != "molecule" and not recording.model.reads_pictures  # of others attention is masked
     if recording.model.reads_text and masks_words and recording.model.details.get("mask_token_id") is None:
         lacks["mask_token"] = f"The tokenizer of {name} has no mask token to hide words with."
     return lacks
+
+
+def _lacks_in_attention(recording: Recording) -> dict[str, str]:
+    """Return what the model of ``recording`` lacks of the numbers inside its blocks' attention that methods need: need -> reason."""
+    name, lacks = recording.model.name, dict[str, str]()
+    if not recording.structure.has_scores:
+        lacks["scores"] = (
+            f"{name} has blocks whose attention weights, as they meet the values, are not one softmax of scores: they are mixed between "
+            "heads, scaled, made of several softmaxes or without one, or lie in another order. What reads the weights runs, such as "
+            "generic_attention and gradcam_attention."
+        )
+    if any(x is None for x in recording.structure.attention_inputs):
+        lacks["attention_input"] = (
+            f"{name} has blocks without a tensor (batch, tokens, width) of whose linear maps all queries, keys and values are made, as "
+            "where these are convolutions of a map (batch, width, rows, columns). What reads tokens between the blocks runs, such as "
+            "gradcam_plus and hirescam."
+        )
+    return lacks
+
+
+def lacks_of_input(model: Model, tensors: Mapping[str, Tensor], first: int, count: int) -> dict[str, str]:
+    """Return what the samples ``tensors`` lack, number ``first`` and those after it of the ``count`` inputs of a call, that a method may
+    need, with the reason: tokens where they are drawn, for a ``model`` that may put them in an order of each input's own. It is looked for
+    up to the first block, and only in such a model.
+    """
+    if model.first_misplaced is None:
+        return {}
+    layout = model.layout_of(tensors)
+    misplaced = model.first_misplaced(tensors, layout)
+    if misplaced is None:
+        return {}
+    thing = "text" if layout.grid is None else "picture"
+    which = f"this {thing}" if count == 1 else f"{thing} {first + misplaced + 1} of {count}"
+    runs = "occlusion" if layout.grid is None else "occlusion, and what goes back to its pixels: input_x_gradient?at=pixels"
+    return {"places": _OF_CONTENT.format(name=model.name, which=which, thing=thing, runs=runs)}
+
+
+_OF_CONTENT = (
+    "For {which} {name} puts its tokens in another order than it mostly does, as where its forward mirrors, turns round or sorts a {thing} "
+    "by what it shows, so that scores would be drawn at wrong places. What hides parts of the {thing} runs: {runs}."
+)
 
 
 def _what_head_reads(recording: Recording) -> str:
@@ -202,6 +240,19 @@ def _lacks_of_order(name: str, plan: AttentionPlan, has_detached: bool) -> dict[
     return lacks
 
 
+def _lacks_of_prompts(recording: Recording) -> dict[str, str]:
+    """Return what the model of ``recording`` lacks to compare pictures, or their patches, with prompts: need -> reason."""
+    model, lacks = recording.model, dict[str, str]()
+    if model.kind != "clip" or "logit_scale" not in model.details:
+        lacks["prompts"] = (
+            f"{model.name} does not compare pictures with prompts by a cosine: this is for models such as CLIP. What averages gradients "
+            "where tokens enter a block runs for others too: integrated_gradients?at=block:N."
+        )
+    if (reason := _no_patch_features(recording)) is not None:
+        lacks["patch_features"] = reason
+    return lacks
+
+
 def _no_patch_features(recording: Recording) -> str | None:
     """Return why the patches cannot be compared with a prompt in place of the classification token of the model in ``recording``; None if
     they can.
@@ -232,6 +283,8 @@ def reason_against(method: Method, lacks: dict[str, str], options: Mapping[str, 
         needs = needs_behind(method.class_attention, needs)
     elif options.get("at") == "pixels":
         needs = needs - {"places"}
+    elif str(options.get("at")).startswith(BLOCK):
+        needs = needs | {"token_order"}
     elif options.get("row") is not None:
         needs = needs - {"class_token"}
     return next((reason for need, reason in lacks.items() if need in needs), None)

@@ -51,6 +51,8 @@ class Model:
     prompt_inputs  CLIP only: function from prompts to ``input_ids``, ``attention_mask`` and a record of each prompt
     forward       function from tensors to logits (B, C); for CLIP (B, prompts)
     layout_of     function from tensors to the layout of their tokens
+    first_misplaced  function from tensors and their layout to the index of the first sample whose tokens do not lie where they are drawn, or
+                  None; None itself where the order of tokens cannot depend on what an input shows
     side          CLIP only: whose tokens get the scores, the image's or the prompt's. On the text side the prompts are the samples:
                   ``forward`` gives (prompts, B)
     text_side     CLIP only: the same module seen from its text side; None there
@@ -90,6 +92,7 @@ class Model:
     prepare_input: Callable[[Input], Prepared]
     forward: Callable[[Mapping[str, Tensor]], Tensor]
     layout_of: Callable[[Mapping[str, Tensor]], Layout]
+    first_misplaced: Callable[[Mapping[str, Tensor], Layout], int | None] | None = None
     windows_of: Callable[[str], Windows | None] | None = None
     prompt_inputs: Callable[[Sequence[str]], Prepared] | None = None
     side: Side = "image"

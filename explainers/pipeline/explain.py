@@ -26,7 +26,7 @@ from explainers.errors import ExplainerError, MemoryShortageError, circumstances
 from explainers.installation import DISTRIBUTION, package_version
 from explainers.methods import METHODS, Request, parse
 from explainers.methods.requests import Methods, read_methods
-from explainers.methods.requirements import defaults_of, for_probability, lacks_of, missing_requirements, reason_against
+from explainers.methods.requirements import defaults_of, for_probability, lacks_of, lacks_of_input, missing_requirements, reason_against
 from explainers.models.autocast import autocast_dtype
 from explainers.models.eval_mode import with_gradients
 from explainers.models.inputs.types import ImageInput, Input, Prepared, Side, Single, TextInput
@@ -334,8 +334,15 @@ class _Work:
         pixels = any(request.pixels for request in self.requests)
         session = Session(self.model, rows, self.target, pixels=pixels, seed=self.seed + first, recomputed=recomputed, **self.options)
         lacks = missing_requirements(self.model) if recomputed else lacks_of(session.recording)
+        of_input = lacks_of_input(self.model, rows.tensors, first, len(self.prepared))
+        lacks = of_input | lacks
         if self._left_out is None:
-            self.requests, self._left_out = (self.requests, []) if self.requests else _choose_defaults(lacks, session.targets)
+            if self.requests:
+                self._left_out = []
+            else:
+                self.requests, notes = _choose_defaults(lacks, session.targets)
+                reasons = [f"Methods that are usually computed are left out. {reason}" for reason in of_input.values()]
+                self._left_out = notes + reasons
         session.plan(reads for request in self.requests for reads in request.fields.items())
         _check_requests(self.requests, lacks, session)
         if first not in self.explanations:

@@ -24,9 +24,9 @@ from explainers.autograd.dispatch import (
 from explainers.autograd.handlers.written_norm import note_mean
 from explainers.autograd.handlers.written_sigmoid import is_curve_of, is_exponential_of, sigmoid_exponent
 from explainers.autograd.handlers.written_softmax import keep_unshifted, written_softmax, written_softmax_by_inverse
-from explainers.autograd.nodes import Role, Unruled, ancestors
+from explainers.autograd.nodes import Move, Node, Role, Unruled, ancestors
 from explainers.autograd.operators.arithmetic import OF_ATTENTION, has_no_bias
-from explainers.autograd.products import are_curved_scores
+from explainers.autograd.products import are_curved_scores, are_mixed_weights
 from explainers.autograd.queued import is_queued
 from explainers.autograd.recorder import Recorder
 
@@ -158,7 +158,7 @@ def add(rec: Recorder, func: TorchFunction, input: Any, other: Any, *, alpha: fl
     if not both and rec.entered and role(rec, tensor) not in OF_ATTENTION:
         a, b = (t if rec.active(t) else _without_copies(t, tensor.shape) for t in (a, b))
     alike = role(rec, a) if both and role(rec, a) == role(rec, b) else None
-    kept = (alike if alike in (Role.SCORES, Role.WEIGHTS) else None) if both else role(rec, tensor)
+    kept = (alike if alike in (Role.SCORES, Role.WEIGHTS, Role.CONTEXT) else None) if both else role(rec, tensor)
     if both and kept is None and any(_is_threshold_of_scores(rec, *pair) for pair in ((a, b), (b, a))):
         kept = Role.SCORES
     if kept == Role.UNNORMALISED and (b if rec.active(a) else a).dim():
@@ -254,6 +254,25 @@ def _role_as_factor(rec: Recorder, x: Tensor) -> Role | None:
     return Role.CURVE if node.operator is op.Activation or is_written_out else None
 
 
+def _roles_of_factors(rec: Recorder, a: Tensor, b: Tensor) -> tuple[Role | None, Role | None]:
+    """Return the roles of ``a`` and ``b`` as the two factors of a product. A sigmoid of a product of queries with keys is attention weights
+    where it meets values, but a gate where it multiplies attention weights.
+    """
+
+    def role_next_to(x: Tensor, other: Tensor) -> Role | None:
+        is_gate = _is_gate_of_scores(rec.nodes.of(x)) and are_mixed_weights(rec.nodes.of(other))
+        return Role.GATE if is_gate else _role_as_factor(rec, x)
+
+    return role_next_to(a, b), role_next_to(b, a)
+
+
+def _is_gate_of_scores(node: Node | None) -> bool:
+    """Return whether a node gave a sigmoid of attention scores, perhaps moved or multiplied by a constant since."""
+    while node is not None and node.operator in (Move, op.Scale) and len(node.paths) == 1:
+        (node,) = node.paths
+    return node is not None and node.role == Role.CURVED and node.operator is op.BoundedGate
+
+
 def are_weights_without_softmax(rec: Recorder, x: Tensor, shape: Size) -> bool:
     """Return whether ``x``, which meets values, is a product of queries with keys after a curve, or as it is; then with as many queries as
     keys in ``shape``, its shape without what was added to meet the values.
@@ -285,7 +304,7 @@ def mul(rec: Recorder, func: TorchFunction, input: Any, other: Any) -> Any:
                 note_mean(rec, over)
             if _meet_as_weights(rec, over, inverse):
                 return mul(rec, func, rec.run(op.Weights, over, role=Role.WEIGHTS), inverse)
-        return rec.run(op.Mul, input, other, (_role_as_factor(rec, input), _role_as_factor(rec, other)))
+        return rec.run(op.Mul, input, other, _roles_of_factors(rec, input, other))
     if not (rec.active(input) or rec.active(other)):
         return input * other
     x, c = (input, other) if rec.active(input) else (other, input)

@@ -72,6 +72,16 @@ def _as_weights(rec: Recorder, x: Tensor) -> Tensor:
     return rec.run(op.Weights, x, role=Role.WEIGHTS) if _is_unmarked(rec, x) else x
 
 
+def _stay_weights(rec: Recorder, path: Tensor, rows: Tensor) -> bool:
+    """Return whether the product of ``path`` with a constant, whose outputs have the weights ``rows`` (..., outputs, inputs), is attention
+    weights: if they are such, and heads are mixed, or queries or keys are, as many of them as before. Else the constant may be values.
+    """
+    if role(rec, path) != Role.WEIGHTS and not _is_unmarked(rec, path):
+        return False
+    running = rec.nodes.running
+    return rows.shape[-1] == rows.shape[-2] or (running is not None and rows.shape[-1] != running.input.shape[1])
+
+
 def _weights_without_softmax(rec: Recorder, x: Tensor, other: Tensor) -> int | None:
     """Return which factor of ``x`` @ ``other``, a matrix product of two paths, is attention weights that no softmax made: 0 or 1; None if
     none is. The second factor is where it has a row and a column for each token, unlike a weight that is made of keys and values.
@@ -173,6 +183,11 @@ def matmul(rec: Recorder, func: TorchFunction, input: Tensor, other: Tensor | No
         roles = (role(rec, input), role(rec, other))
         return rec.run(op.MatMul, input, other, role=Role.CONTEXT if Role.WEIGHTS in roles else Role.SCORES)
     path, rows = (input, other.mT) if rec.active(input) else (other, input)
+    if _stay_weights(rec, path, rows):
+        marked = _as_weights(rec, path)
+        if path is input:
+            return rec.run(op.LinearMap, marked, other, None, torch.matmul, _unmatmul_left(path.shape), None, role=Role.WEIGHTS)
+        return rec.run(op.LinearMap, marked, rows, None, op.swapped, _unmatmul_right(path.shape), None, role=Role.WEIGHTS)
     if role(rec, path) is None and (input.dim() > 2 or other.dim() > 2) and joins_equally(rows):
         return rec.run(op.Pool, path, (lambda x: x @ rows.mT) if path is input else lambda x: rows @ x)
     if rec.active(input) and other.dim() > 2 and input.dim() >= other.dim() and _is_one_matrix(other):

@@ -2,21 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import torch
 from torch import Tensor
 
 from explainers.autograd.nodes import Block, Move, Node, Nodes, Role, ancestors
 from explainers.autograd.operators import Add, LinearAttention, LinearMap, MatMul, Normaliser, Pool, Scale, Softmax, swapped
 from explainers.autograd.operators.arithmetic import constant_of
 from explainers.autograd.operators.linear import is_bias, weight_and_bias_of
-from explainers.autograd.products import factor
+from explainers.autograd.products import factor, unmoved
 from explainers.autograd.signals import AttentionParts
 from explainers.models import matrix_products
 
 Users = Mapping[int, list[Node]]
+#: The ordinary gradient of the sum of one tensor with respect to another; None if it does not depend on it.
+Gradient = Callable[[Tensor, Tensor], Tensor | None]
 
 
 @dataclass(frozen=True, eq=False)
@@ -66,23 +69,58 @@ class Attention:
             return False
         return scores.operands[0].shape[-1] != self.product.operands[1].shape[-1]
 
-    def parts(self) -> AttentionParts | None:
+    @property
+    def is_one_softmax(self) -> bool:
+        """Whether values meet the output of the softmax unchanged: neither mixed between heads, nor scaled, nor added to."""
+        return self.product is not None and len(self.softmax.shape) == 4 and unmoved(self.product.inputs[0]) is self.softmax
+
+    @property
+    def scores(self) -> Tensor | None:
+        """The attention scores of which the softmax was taken, (B, H, queries, keys); None if the recording did not keep them."""
+        return self.softmax.operands[0] if self.softmax.operands else None
+
+    def _scores_have_keys_first(self, product: Node, scores: Node, gradient: Gradient) -> bool:
+        """Return whether the product of queries and keys, the node ``scores``, has a row for each key instead of one for each query, so
+        that what lies between it and the ``product`` with values turns it. ``gradient`` runs an ordinary backward pass.
+
+        A softmax over keys makes the weight of query i for key j of query i alone and of all keys; one over queries, of key j alone and of
+        all queries.
+        """
+        weights, (first, second) = product.operands[0], scores.operands
+        made_by = ancestors([product.inputs[0]], ends=[scores])
+        if not any(node.operator is Move for node in made_by) or not weights.requires_grad or min(weights.shape[-2:]) < 2:
+            return False
+        query = weights.shape[-2] - 1  # the last one sees all keys where attention is causal
+        key = int(weights.detach()[..., query, :-1].flatten(0, -2).sum(0).argmax())
+        for factor_of_scores, width, own, other in ((first, -1, query, key), (second, -2, key, query)):
+            if factor_of_scores.requires_grad:
+                with torch.enable_grad():
+                    signal = gradient(weights[..., query, key], factor_of_scores)
+                reached = [] if signal is None else (signal != 0).any(width).flatten(0, -2).any(0).nonzero().flatten().tolist()
+                if reached in ([own], [other]):
+                    return reached == [other]
+        return False
+
+    def parts(self, gradient: Gradient) -> AttentionParts | None:
         """Return the queries, keys, values, weights and outputs of the attention, keys and values that heads share once for each head; None
-        if its queries and keys cannot be found, if there are several of each, or if they are not as wide as its values.
+        if its queries and keys cannot be found, if there are several of each, or if they are not as wide as its values. ``gradient`` runs
+        an ordinary backward pass, from the first tensor to the second.
         """
         scores = None if self.product is None else scores_of(self.softmax)
         if scores is None or self.product is None or scores.operator is not MatMul or self.has_several_softmaxes:
             return None
         if self.is_of_other_width:
             return None
-        query, key = scores.operands
+        (query, key), (of_query, of_key) = scores.operands, scores.inputs
+        if self._scores_have_keys_first(self.product, scores, gradient):
+            query, key, of_query, of_key = key.mT, query.mT, of_key, of_query
         weights, value = self.weights, self.product.operands[1]
         if weights.dim() != 4 or (query.shape[-2], key.shape[-1]) != weights.shape[-2:] or query.shape[:2] != weights.shape[:2]:
             return None
         if any(each.dim() != 4 or each.shape[1] not in (1, weights.shape[1]) for each in (key, value)):
             return None
         if scores.role == Role.SCORES:  # written out: what they are scaled by is no part of them, whichever of them is
-            query, key = (_unscaled(of, node) for of, node in zip((query, key), scores.inputs, strict=True))
+            query, key = _unscaled(query, of_query), _unscaled(key, of_key)
         of_heads = (len(weights), weights.shape[1], -1, -1)
         return AttentionParts(query, key.mT.expand(of_heads), value.expand(of_heads), weights, _kept(self.product))
 

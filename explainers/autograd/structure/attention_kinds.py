@@ -8,10 +8,8 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from explainers.autograd.structure.attention import Attention
+from explainers.autograd.structure.attention import Attention, Gradient
 
-#: The ordinary gradient (of the sum of a tensor) at another, None where it depends on that by no path.
-Gradient = Callable[[Tensor, Tensor], Tensor | None]
 #: Whether attention in a block with this input, (B, S, D), is of a kind.
 IsOfKind = Callable[[Attention, Tensor, Gradient], bool]
 

@@ -17,7 +17,7 @@ from explainers.autograd.nodes import Block, Nodes, users_of
 from explainers.autograd.operators import Add, Softmax
 from explainers.autograd.operators.arithmetic import constant_of
 from explainers.autograd.signals import AttentionParts
-from explainers.autograd.structure.attention import Attention, product_with_values, projection_of
+from explainers.autograd.structure.attention import Attention, Gradient, product_with_values, projection_of
 
 #: Whether the first of values (B, H, 1 + S, d) depends on none of what a block gave (B, S, D): then it is a class token's.
 IsAlone = Callable[[Tensor, Tensor], bool]
@@ -77,9 +77,10 @@ def class_attentions(nodes: Nodes, is_alone: IsAlone) -> list[Attention]:
     return of_classes
 
 
-def class_attention(nodes: Nodes, is_alone: IsAlone) -> ClassAttention:
+def class_attention(nodes: Nodes, is_alone: IsAlone, gradient: Gradient) -> ClassAttention:
     """Collect all class attention after the blocks of a recorded pass (``nodes``): the blocks, their weights, parts and projections; empty
-    if there is none. ``is_alone`` tests whether a class token is the same for every image.
+    if there is none. ``is_alone`` tests whether a class token is the same for every image; ``gradient`` runs an ordinary
+    backward pass.
     """
     of_classes = class_attentions(nodes, is_alone)
     if not of_classes:
@@ -90,7 +91,7 @@ def class_attention(nodes: Nodes, is_alone: IsAlone) -> ClassAttention:
         inside = [attention for attention in of_classes if block.first <= attention.softmax.place < (block.end or len(nodes.ran))]
         if inside:
             blocks.append(ClassBlock(block.input, _stream_after(nodes, block, inside[0]), block.output))
-    parts = tuple(attention.parts() for attention in of_classes)
+    parts = tuple(attention.parts(gradient) for attention in of_classes)
     projections = tuple(None if each.product is None else projection_of(each.product, users) for each in of_classes)
     return ClassAttention(tuple(blocks), tuple(attention.weights for attention in of_classes), parts, projections)
 

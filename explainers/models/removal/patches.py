@@ -46,6 +46,8 @@ def patch_removal(
         black = black_picture(model, tensors)
         return TokenRemoval("black", count, 0, blacken, most)
     refused = model.block_kind.no_removal
+    if refused is None and how != "painted" and model.first_misplaced is not None and model.first_misplaced(tensors, layout) is not None:
+        refused = _MISPLACED
     if how in ("removed", "zeroed") and refused is not None:
         raise ExplainerError(f"{refused.format(name=model.name)}: choose how=painted.")
     if how == "painted" or (how is None and (model.block_kind.is_map or refused is not None)):
@@ -76,13 +78,17 @@ def patch_removal(
         factor = torch.cat([torch.ones(len(keep), prefix), keep.float(), torch.ones(len(keep), len(behind))], dim=1)
         return ask(len(keep), [multiply_at_entry(model, factor)])
 
+    without_one, every_other = torch.arange(count)[None] > 0, torch.arange(count)[None] % 2 == 0
     if how == "zeroed":
         return TokenRemoval("zeroed", count, 0, zero, most)
-    if not model.block_kind.is_map and _drops(whole, backwards, lambda: drop(torch.arange(count)[None] % 2 == 0)):
+    if not model.block_kind.is_map and _drops(whole, backwards, [lambda: drop(without_one), lambda: drop(every_other)]):
         return TokenRemoval("removed", count, fewest_tokens(drop, count, prefix + layout.after), drop, most)
     if how == "removed":
         raise ExplainerError(f"{model.name} counts on all of its patches, so none can be removed: choose how=zeroed or how=painted.")
     return TokenRemoval("painted", count, 0, paint, most)
+
+
+_MISPLACED = "For this picture {name} puts its tokens in another order than it mostly does, so that which of them is which patch is not known"
 
 
 def paint_patches(pixels: Tensor, keep: Tensor, grid: tuple[int, int]) -> Tensor:
@@ -175,13 +181,15 @@ def pick_tokens(model: Model, index: Tensor, prefix: int, count: int, after: int
     return [(model.entry, first_time(model, pick)), *((block, with_positions) for block in dict.fromkeys(model.blocks))]
 
 
-def _drops(whole: Tensor, backwards: Callable[[], Tensor], half: Callable[[], Tensor]) -> bool:
+def _drops(whole: Tensor, backwards: Callable[[], Tensor], with_fewer: Sequence[Callable[[], Tensor]]) -> bool:
     """Return whether patches may be removed from a model's input: ``backwards()``, the logits for the tokens in reverse order, must equal
-    ``whole``, the logits for the tokens in order, and ``half()``, a pass over half of the tokens, must not fail.
+    ``whole``, the logits for the tokens in order, and the passes ``with_fewer`` tokens must not fail: with one token less, too, as a model
+    that joins its tokens in pairs runs with half of them.
     """
     try:
         after = backwards()
-        half()
+        for run in with_fewer:
+            run()
     except REFUSALS as error:
         if ran_out_of_memory(error):
             raise

@@ -66,7 +66,7 @@ class TokenRemoval:
 
             def ask(first: int, number: int, group: Tensor = group, done: int = done) -> Tensor:
                 before_pass(done + first, len(rows))
-                return self._ask(rows[group[first : first + number]]).float().cpu()
+                return self._run(rows[group[first : first + number]]).float().cpu()
 
             parts = math.ceil(len(group) / self._at_once(count))
             of_group = Passes(math.ceil(len(group) / parts)).run(len(group), ask)  # parts of one size
@@ -74,6 +74,20 @@ class TokenRemoval:
                 answers[i] = logits
             done += len(group)
         return torch.stack(answers)[inverse]
+
+    def _run(self, keep: Tensor) -> Tensor:
+        """Return the logits for the rows of ``keep``, all with the same number of tokens. Raises ExplainerError where the model cannot run
+        with that number.
+        """
+        try:
+            return self._ask(keep)
+        except REFUSALS as error:
+            if self.how != "removed" or isinstance(error, ExplainerError) or bool(keep.all()) or ran_out_of_memory(error):
+                raise
+            raise ExplainerError(
+                f"This model cannot run with {int(keep[0].sum())} of the {self.tokens} tokens of its input: choose another way to take "
+                "them away (how=), one that keeps their number."
+            ) from error
 
     def _at_once(self, count: int) -> int:
         """Return how many inputs that keep ``count`` tokens go into one forward pass."""

@@ -34,6 +34,8 @@ _CHANNELS_FIRST = (
     "the blocks take channels before tokens, (batch, width, tokens), so that each row of what they take is of the whole text: let them "
     "take (batch, tokens, width), as where a forward transposes before the first block and after the last one"
 )
+#: The functions of torch that look rows up in a table.
+LOOKUPS = (F.embedding, Tensor.__getitem__, torch.index_select, Tensor.index_select)
 #: The entry of ``Model.details`` with the names of the tables in which each token is looked up.
 WORD_TABLES = "word_tables"
 
@@ -48,7 +50,7 @@ class _Lookups(TorchFunctionMode):
         self.texts, self.tables = texts, set[int]()
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        if func in (F.embedding, Tensor.__getitem__, torch.index_select, Tensor.index_select):
+        if func in LOOKUPS:
             tensors = [each for each in (*args, *(kwargs or {}).values()) if isinstance(each, Tensor)]
             rows = [each for each in tensors if not each.is_floating_point() and len(each) == self.texts and each.dim() > 1]
             if any(bool((each != each[:1]).any()) for each in rows):

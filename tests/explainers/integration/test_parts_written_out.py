@@ -7,6 +7,7 @@ from collections.abc import Callable
 import pytest
 import torch
 import torch.nn.functional as F
+from PIL import Image
 from torch import Tensor, nn
 
 import explainers
@@ -445,3 +446,101 @@ def test_a_head_that_keeps_an_axis_for_its_mean_has_no_bias_of_tokens() -> None:
         results = explainers.explain(model, {"pixel_values": x}, 1, specs)
         maps.append(torch.stack([result[spec].scores for result in results for spec in specs]))
     torch.testing.assert_close(maps[0], maps[1], rtol=1e-6, atol=1e-9)
+
+
+def with_keys_first(module: Attention, q: Tensor, k: Tensor, v: Tensor, x: Tensor) -> Tensor:
+    return (k @ q.mT / q.shape[-1] ** 0.5).softmax(-2).mT @ v
+
+
+def turned_before_the_softmax(module: Attention, q: Tensor, k: Tensor, v: Tensor, x: Tensor) -> Tensor:
+    return (k @ q.mT / q.shape[-1] ** 0.5).mT.softmax(-1) @ v
+
+
+def turned_twice(module: Attention, q: Tensor, k: Tensor, v: Tensor, x: Tensor) -> Tensor:
+    return (q @ k.mT / q.shape[-1] ** 0.5).mT.softmax(-2).mT @ v
+
+
+def by_logarithms(module: Attention, q: Tensor, k: Tensor, v: Tensor, x: Tensor) -> Tensor:
+    scores = k @ q.mT / q.shape[-1] ** 0.5
+    return (scores - scores.logsumexp(-2, keepdim=True)).exp().mT @ v
+
+
+def by_letters(module: Attention, q: Tensor, k: Tensor, v: Tensor, x: Tensor) -> Tensor:
+    weights = torch.einsum("bhkd,bhqd->bhkq", k, q / q.shape[-1] ** 0.5).softmax(2)
+    return torch.einsum("bhkq,bhkd->bhqd", weights, v)
+
+
+KEYS_FIRST = [with_keys_first, turned_before_the_softmax, turned_twice, by_logarithms, by_letters]
+
+
+@pytest.mark.parametrize("form", KEYS_FIRST, ids=lambda form: form.__name__)
+def test_queries_are_told_from_keys_where_scores_have_a_row_for_each_key(form: Callable[..., Tensor]) -> None:
+    module, usual = vit_of(form), vit_of(plain_form)
+    specs = [spec for spec in SPECS if spec != "decompx?biases=absdot"]  # which takes the logarithms of a softmax for biases
+    for ours, expected in zip(*(scores(each, pixels(2), 1, *specs) for each in (module, usual)), strict=True):
+        torch.testing.assert_close(ours, expected, rtol=1e-5, atol=1e-6)
+
+
+def times_identity(module: Attention, q: Tensor, k: Tensor, v: Tensor, x: Tensor) -> Tensor:
+    return (softmax_of(q, k) @ torch.eye(k.shape[-2], dtype=q.dtype)) @ v
+
+
+def identity_times(module: Attention, q: Tensor, k: Tensor, v: Tensor, x: Tensor) -> Tensor:
+    return (torch.eye(q.shape[-2], dtype=q.dtype) @ softmax_of(q, k)) @ v
+
+
+def heads_by_letters(module: Attention, q: Tensor, k: Tensor, v: Tensor, x: Tensor) -> Tensor:
+    return torch.einsum("bhij,hg->bgij", softmax_of(q, k), torch.eye(HEADS, dtype=q.dtype)) @ v
+
+
+def sum_times_identity(module: Attention, q: Tensor, k: Tensor, v: Tensor, x: Tensor) -> Tensor:
+    weights = 0.5 * softmax_of(q, k) + 0.5 * softmax_of(q, k)
+    return (weights @ torch.eye(k.shape[-2], dtype=q.dtype)) @ v
+
+
+@pytest.mark.parametrize("form", [times_identity, identity_times, heads_by_letters, sum_times_identity], ids=lambda form: form.__name__)
+def test_attention_weights_that_meet_a_constant_stay_attention_weights(form: Callable[..., Tensor]) -> None:
+    """The constant is an identity, so that every number is that of the plain form, and so is every map."""
+    rules = ("attnlrp", "cp-lrp", "cp-lrp-gamma", "pa-lrp", "libra")
+    specs = ("pa_lrp", "lrp:lrp", *(f"input_x_gradient:{rule}" for rule in rules))
+    for ours, expected in zip(*(scores(vit_of(each), pixels(2), 1, *specs) for each in (form, plain_form)), strict=True):
+        torch.testing.assert_close(ours, expected, rtol=1e-5, atol=1e-6)
+
+
+def vit_of(form: Callable[..., Tensor]) -> nn.Module:
+    return built(lambda: Vit(lambda: [Block(lambda: Attention(form)) for _ in range(2)]))
+
+
+def plain_form(module: Attention, q: Tensor, k: Tensor, v: Tensor, x: Tensor) -> Tensor:
+    return softmax_of(q, k) @ v
+
+
+def gate_of_scores(module: Attention, x: Tensor) -> Tensor:
+    q, k = module.heads(module.more(x), 2)
+    return (q @ k.mT / q.shape[-1] ** 0.5).sigmoid()
+
+
+def gated(module: Attention, q: Tensor, k: Tensor, v: Tensor, x: Tensor) -> Tensor:
+    return (softmax_of(q, k) * gate_of_scores(module, x)) @ v
+
+
+def gated_from_the_left(module: Attention, q: Tensor, k: Tensor, v: Tensor, x: Tensor) -> Tensor:
+    return ((2 * gate_of_scores(module, x)).transpose(1, 2).transpose(1, 2) * (0.5 * softmax_of(q, k))) @ v
+
+
+def gated_by_constants(module: Attention, q: Tensor, k: Tensor, v: Tensor, x: Tensor) -> Tensor:
+    return (softmax_of(q, k) * gate_of_scores(module, x).detach()) @ v
+
+
+@pytest.mark.parametrize("form", [gated, gated_from_the_left], ids=lambda form: form.__name__)
+def test_a_sigmoid_of_scores_on_attention_weights_is_a_gate(form: Callable[..., Tensor]) -> None:
+    """A gate is a constant under AttnLRP, and the weights get the whole signal: docs/rules.md#gates."""
+    spec = "input_x_gradient:attnlrp"
+    (ours,), (expected,) = (scores(vit_of(each), pixels(2), 1, spec) for each in (form, gated_by_constants))
+    torch.testing.assert_close(ours, expected, rtol=1e-5, atol=1e-6)
+    model = explainers.wrap(vit_of(form), kind="image", preprocess=PREPROCESS)
+    assert not any("sigmoid" in note for note in explainers.explain(model, model.prepare([torch_image()]), 1, spec)[0].maps[0].notes)
+
+
+def torch_image() -> Image.Image:
+    return Image.fromarray((pixels()[0].clamp(0, 1) * 255).byte().permute(1, 2, 0).numpy())
