@@ -47,7 +47,16 @@ _ORDERS = frozenset(["sort", "topk", "kthvalue", "median"])
 _PICKS = frozenset(
     [
         *("index", "gather", "take", "index_select", "embedding", "grid_sampler_2d", "grid_sampler_3d", "where", "scatter", "scatter_add"),
-        *("scatter_reduce", "index_put", "_index_put_impl", "_unsafe_index", "_unsafe_index_put", "index_add", "index_copy", "masked_scatter"),
+        *(
+            "scatter_reduce",
+            "index_put",
+            "_index_put_impl",
+            "_unsafe_index",
+            "_unsafe_index_put",
+            "index_add",
+            "index_copy",
+            "masked_scatter",
+        ),
         "repeat_interleave",
     ]
 )
