@@ -164,7 +164,7 @@ screenshots: chromium
 # What needs no download, and what needs data of its publisher: NAME:FOLDER is the run experiments/NAME.toml on DATA/FOLDER.
 RESULTS := scenes-vit-on-scenes scenes-vit-black-box scenes-vit-ablations-attention scenes-vit-ablations scenes-vit-ablations-black clip-on-scenes-pairs \
 	scenes-vit-sanity photos-vit-sanity reviews-bert-sanity clip-sanity \
-	scenes-vit-sanity-slow photos-vit-sanity-slow reviews-bert-sanity-slow clip-sanity-slow clip-sanity-forward-only
+	scenes-vit-claims reviews-bert-claims scenes-vit-sanity-slow photos-vit-sanity-slow reviews-bert-sanity-slow clip-sanity-slow clip-sanity-forward-only
 RESULTS_DATA := photos-vit-on-coco:coco clip-on-coco-pairs:coco clip-on-coco-pairs-together:coco reviews-bert-on-sst-2:sst2 reviews-bert-on-imdb:imdb \
 	reviews-bert-on-eraser-movies:eraser molecules-on-ames:ames molecules-on-toxicophores:ames
 

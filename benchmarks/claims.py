@@ -13,7 +13,7 @@ import json
 import time
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -44,13 +44,15 @@ METHODS = (
     "gradcam_plus",
     "fullgrad_plus:libra",
 )
-#: Controls that must earn no claim.
+#: Controls that know nothing of the model.
 BLIND = ("truth_inverted", "edges", "word_length", "centre")
+#: Those that read the input: they may mark what decides, and their claims are true then. So each is asked again with what decides put last.
+ON_THE_SURFACE = ("edges", "word_length")
 #: Which methods and controls are asked, by what the command line calls them.
 MAPS = {"all": (METHODS, ("truth", *BLIND)), "truth": (("random",), ("truth", *BLIND)), "blind": (("random",), BLIND)}
 _PATCHES = 64  # of an additive input
 FRESH_DRAWS = 500  # from which the true mean fall is estimated
-_FRESH_SEED = 1  # the claims' draws have seed 0
+_FRESH_SEED = 1_000_000  # is added to the seed of a claim's draws, the number of its input
 
 
 @dataclass(frozen=True)
@@ -85,15 +87,16 @@ def measure(world: World, indices: Iterable[int], file: Path, methods: Sequence[
         known = known_input(sample, first, None if masks is None else masks[0], index)
         assert known is not None
         made = [control_map(name, known, first) for name in controls if data.kind in CONTROLS[name].kinds]
+        made += [elsewhere(each, known.truth) for each in made if each is not None and each.method in ON_THE_SURFACE]
         maps = [*result.maps, *(each for each in made if each is not None)]
-        draws = draws_of_result(model, result, first.target)
-        claims = [find_claim(draws, ranked_map(of), shown, looked_at=len(METHODS) - 1) for of in maps]
+        draws = draws_of_result(model, result, first.target, seed=index)
+        claims = [find_claim(draws, ranked_map(each), shown, looked_at=len(METHODS) - 1) for each in maps]
         row = {
             "world": world.dataset,
             "index": index,
             "parts": len(draws.parts),
             "answer": draws.whole,
-            "maps": {of.method: about(each, of, draws, known.truth.numpy()) for of, each in zip(maps, claims, strict=True)},
+            "maps": {each.method: about(each, one, draws, known.truth.numpy()) for one, each in zip(maps, claims, strict=True)},
             "bounds": coverage(draws, list(zip(maps, claims, strict=True))),
             "seconds": time.perf_counter() - start,
         }
@@ -145,10 +148,17 @@ def additive_draws(weights: torch.Tensor, seed: int) -> Draws:
     return Draws(InputFillings(_PATCHES, fillings), [(i,) for i in range(_PATCHES)], lambda logits: logits[:, 0], seed)
 
 
-def about(found: Claim, of: Attribution, draws: Draws, truth: np.ndarray[Any, np.dtype[np.bool_]]) -> dict[str, Any]:
-    """Return what the tables say of one claim."""
+def elsewhere(control: Attribution, truth: torch.Tensor) -> Attribution:
+    """Return the map of a control with the tokens that decide, ``truth`` bool (N,), behind all others: it cannot name them."""
+    scores = control.scores.clone()
+    scores[control.content] = torch.where(truth, scores.min() - 1, scores[control.content])
+    return replace(control, method=f"{control.method}_elsewhere", scores=scores)
+
+
+def about(found: Claim, ranked: Attribution, draws: Draws, truth: np.ndarray[Any, np.dtype[np.bool_]]) -> dict[str, Any]:
+    """Return what the tables say of one claim, that of the map ``ranked``."""
     size = len(found.hidden)
-    order = map_order(ranked_map(of), draws.parts)[:size]
+    order = map_order(ranked_map(ranked), draws.parts)[:size]
     share = float(np.mean([truth[list(draws.parts[part])].any() for part in order])) if size else None
     return {
         "holds": found.holds,
@@ -156,7 +166,7 @@ def about(found: Claim, of: Attribution, draws: Draws, truth: np.ndarray[Any, np
         "fall": found.fall,
         "true": share,
         "asked": found.answers,
-        "why": found.sentence if not found.holds else "",
+        "why": found.why,
     }
 
 
@@ -165,12 +175,12 @@ def coverage(draws: Draws, claims: Sequence[tuple[Attribution, Claim]]) -> list[
     interval from the draws of its claim, each end with an error of 2.5 %, the bound that the claim states, and the mean of fresh draws with
     its standard error.
     """
-    held = [(of, found) for of, found in claims if found.holds]
+    held = [(ranked, found) for ranked, found in claims if found.holds]
     if not held:
         return []
-    of, found = next((each for each in held if each[0].method == "truth"), held[0])
-    fresh = Draws(draws.inputs, draws.parts, draws.answer, _FRESH_SEED)
-    chosen = map_order(ranked_map(of), draws.parts)[: len(found.hidden)]
+    ranked, found = next((each for each in held if each[0].method == "truth"), held[0])
+    fresh = Draws(draws.inputs, draws.parts, draws.answer, _FRESH_SEED + draws.seed)
+    chosen = map_order(ranked_map(ranked), draws.parts)[: len(found.hidden)]
     tried = next(each for each in found.tried if each.holds and each.size == len(chosen))
     before, after = draws.set_falls(chosen, tried.draws), fresh.set_falls(chosen, FRESH_DRAWS)
     rows = []
@@ -179,7 +189,7 @@ def coverage(draws: Draws, claims: Sequence[tuple[Attribution, Claim]]) -> list[
             low, high = fall_bounds(before[:, i], draws.whole, 0.025)
             mean, error = float(after[:, i].mean()), float(after[:, i].std() / FRESH_DRAWS**0.5)
             numbers = {"low": low, "high": high, "stated": stated.low, "mean": mean, "error": error}
-            rows.append({"method": of.method, "filling": filling.name, **numbers})
+            rows.append({"method": ranked.method, "filling": filling.name, **numbers})
     return rows
 
 
@@ -191,19 +201,21 @@ def tables(rows: Sequence[dict[str, Any]]) -> str:
         lines += [
             f"### {world}: {len(mine)} inputs",
             "",
-            "| map | earns a claim | median size | least fall, median | of its parts true |",
-            "| --- | --- | --- | --- | --- |",
+            "| map | earns a claim | median size | least fall, median | of its parts true | claims with all, some, none of them true |",
+            "| --- | --- | --- | --- | --- | --- |",
         ]
         by_map: dict[str, list[dict[str, Any]]] = defaultdict(list)
         for row in mine:
-            for name, of in row["maps"].items():
-                by_map[name].append(of)
+            for name, outcome in row["maps"].items():
+                by_map[name].append(outcome)
         for name, found in by_map.items():
             held = [each for each in found if each["holds"]]
             low, high = clopper_pearson(len(held), len(found))
             cells = [f"{len(held) / len(found):.1%} ({low:.1%} to {high:.1%})"]
             cells += [f"{np.median([each[key] for each in held]):.2g}" if held else "–" for key in ("size", "fall")]
-            cells += [f"{np.mean([each['true'] for each in held]):.0%}" if held else "–"]
+            shares = np.array([each["true"] for each in held])
+            cells += [f"{shares.mean():.0%}" if held else "–"]
+            cells += [f"{(shares == 1).sum()}, {((shares > 0) & (shares < 1)).sum()}, {(shares == 0).sum()}" if held else "–"]
             lines.append(f"| {name} | {' | '.join(cells)} |")
         bounds = [bound for row in mine for bound in row["bounds"]]
         inside = sum(bound["low"] <= bound["mean"] <= bound["high"] for bound in bounds)

@@ -15,6 +15,8 @@ from explainers.analysis.claims.claim import Claim, FillingFall, TriedSize, clai
 from explainers.analysis.counterfactual import Counterfactual, counterfactual
 from explainers.analysis.deletion_test import DeletionTest, deletion_test
 from explainers.analysis.depth import Depth, depth
+from explainers.analysis.flow_routes.records import FlowRoute, FlowStep, InformationFlow
+from explainers.analysis.flow_routes.routes import information_flow
 from explainers.analysis.heads.similarity import SimilarityDecomposition, WithoutHead, decompose_similarity, similarity_without_head
 from explainers.analysis.heads.words import head_words
 from explainers.analysis.inspection import HEAD_QUANTITIES, contributions, head_maps
@@ -22,10 +24,13 @@ from explainers.analysis.interactions import (
     FaithfulInteraction,
     Interaction,
     InteractionMeasures,
+    SparseInteractions,
+    SparseTerm,
     faithful_interaction,
     input_interaction,
     interaction,
     measure_interactions,
+    sparse_interactions,
 )
 from explainers.analysis.late_interaction import LateInteraction, TokenMatch, late_interaction
 from explainers.analysis.metric_driven import metric_driven_map
@@ -130,9 +135,12 @@ __all__ = [
     "FillingFall",
     "Finer",
     "FinerWeighted",
+    "FlowRoute",
+    "FlowStep",
     "Guess",
     "HeadWords",
     "HidingTest",
+    "InformationFlow",
     "Interaction",
     "InteractionMeasures",
     "LateInteraction",
@@ -160,6 +168,8 @@ __all__ = [
     "Slice",
     "Slices",
     "Sound",
+    "SparseInteractions",
+    "SparseTerm",
     "Strength",
     "Summary",
     "Target",
@@ -197,6 +207,7 @@ __all__ = [
     "find_register_neurons",
     "head_maps",
     "head_words",
+    "information_flow",
     "input_interaction",
     "interaction",
     "late_interaction",
@@ -214,6 +225,7 @@ __all__ = [
     "serve",
     "similarity_without_head",
     "slices",
+    "sparse_interactions",
     "summarise",
     "to_fiftyone",
     "token_activation_maps",

@@ -111,6 +111,19 @@ SGLRP_PAPER = Citation(
 ATTENTION_FLOW = Citation(
     authors="Abnar & Zuidema", year=2020, title="Quantifying Attention Flow in Transformers", venue="ACL", arxiv="2005.00928"
 )
+GIM_PAPER = Citation(
+    authors="Edin et al.",
+    year=2025,
+    title="GIM: Improved Interpretability for Large Language Models",
+    arxiv="2505.17630",
+)
+AGCAM_PAPER = Citation(
+    authors="Leem & Seo",
+    year=2024,
+    title="Attention Guided CAM: Visual Explanations of Vision Transformer Guided by Self-Attention",
+    venue="AAAI",
+    arxiv="2402.04563",
+)
 TAM_PAPER = Citation(
     authors="Li et al.",
     year=2025,
@@ -174,6 +187,13 @@ SENSITIVITY_N = Citation(
     title="Towards Better Understanding of Gradient-based Attribution Methods for Deep Neural Networks",
     venue="ICLR",
     arxiv="1711.06104",
+)
+RANK_BETTING = Citation(
+    authors="Fischer & Ramdas",
+    year=2025,
+    title="Sequential Monte-Carlo testing by betting",
+    venue="Journal of the Royal Statistical Society B",
+    arxiv="2401.07365",
 )
 SPARSENESS = Citation(
     authors="Chalasani et al.",

@@ -23,6 +23,7 @@ from explainers.self_check.checks import FEW_RUNS
 from tests.explainers.support.wrapped import inputs, read, trace_of, wrapped
 from tests.families import FAMILIES, Family
 from tests.support.vocabularies import wordpiece
+from tools.refusals import as_lists
 from vitrine_server.commands.text_tables import markdown_table
 
 PAGE = Path(__file__).resolve().parent.parent / "docs" / "families.md"
@@ -38,9 +39,11 @@ NEEDS = {
     "class_token": "one token that the head reads",
     "residual": "attention that is added to a residual stream",
     "positions": "of images, position embeddings added to the patches before the blocks",
+    "prompts": "pictures compared with prompts by a cosine",
     "boxes": "boxes with a class each: detectors",
     "mask_token": "of texts, a tokenizer with a mask token to hide words with",
     "parts": "attention whose queries, keys, values and output projection can be read in the last block",
+    "scores": "attention weights that are one softmax of scores as they meet the values, in every block",
     "attention_input": "attention whose queries, keys and values are linear maps of one row of tokens, in every block",
     "image": "an image",
     "patch_features": "of images compared with prompts, a head that reads a class token, in whose place a patch can be put",
@@ -72,7 +75,8 @@ SHORTCOMINGS = (
     (
         "attention in another order of axes or tokens",
         "Found in a trial pass, and read in the order of the tokens: keys or values first, tokens sorted or shuffled inside attention, "
-        "heads in a loop or next to the samples, queries in chunks, windows.",
+        "heads in a loop or next to the samples, queries in chunks, also head by head where the chunks of a head have the same values, "
+        "windows.",
     ),
     (
         "attention weights that are changed after their softmax, or shared (talking heads, DeepViT, ConViT)",
@@ -86,9 +90,9 @@ SHORTCOMINGS = (
         "What reads attention is refused, with the reason, and gradients go on: values or outputs made of several tokens, weights that "
         "meet values one by one or are multiplied with others first, values that are also "
         "added beside their attention (v − A v), sigmoid attention or exponentials whose sum divides what they gave, "
-        "linear attention, no residual round attention, or round the second of two: 8 of the 41 forms in `test_attention_trial.py` and 8 "
-        "of the 36 in `test_attention_maps.py`. No row above is among them. ViT-CX groups the tokens that enter the last block there, and "
-        "a note says so.",
+        "linear attention, complex values or weights, no residual round attention, or round the second of two: 8 of the 41 forms in "
+        "`test_attention_trial.py`, and 11 next to the 40 that are read in `test_attention_maps.py`. No row above is among them. ViT-CX "
+        "groups the tokens that enter the last block there, and a note says so.",
     ),
     (
         "attention that is joined to the residual stream by no sum of two tensors",
@@ -106,7 +110,8 @@ SHORTCOMINGS = (
     (
         "what tokens give in a block does not add up (numbers padded into values, values of an earlier block)",
         "GlobEnc and ALTI are refused, with how much is missing. Of every input they check that what all tokens and all constants give to "
-        "the stream after attention is that stream. No row above is among them. DecompX says in a note by how much it misses its number.",
+        "the stream after attention is that stream, and that the real input gives the stream of an ordinary pass. No row above is among "
+        "them. DecompX says in a note by how much it misses its number.",
     ),
     (
         "a mean, a sum, a pool or an index that is written as a product with a constant matrix",
@@ -114,8 +119,10 @@ SHORTCOMINGS = (
     ),
     (
         "inner rows that are flattened, lie before the samples, are sorted or go to experts (GPT-2, fairseq's layers)",
-        "FullGrad's bias terms stand at the token that each row is of, which is found in every pass. What propagates single tokens "
-        "(GlobEnc, ALTI, DecompX) is refused where samples do not come first, or where experts get some tokens alone. The biases of hidden "
+        "FullGrad's bias terms stand at the token that each row is of, which is found in every pass, also where rows of several tokens (a "
+        "mean, neighbours) lie next to them, whose terms are of no token. What propagates single tokens "
+        "(GlobEnc, ALTI, DecompX) is refused where samples do not come first, or where experts get some tokens alone; GlobEnc and ALTI "
+        "where class attention after the blocks projects some of its tokens apart. The biases of hidden "
         "units of an MLP over tokens are of no token, however many units it has.",
     ),
     (
@@ -123,6 +130,12 @@ SHORTCOMINGS = (
         "Added in one expression, in any order, they are read as (x + attention) + MLP. What reads the stream after attention (TokenTM, "
         "GlobEnc, ALTI) is refused where one layer makes both, where they are scaled together, or where the MLP is added in a step before "
         "attention, since there is no such stream.",
+    ),
+    (
+        "a last block that gives the class token alone",
+        "Of another class than the others it is refused, with the blocks that can be read: `blocks=list(model.blocks[:-1])`; of the same "
+        "class it is left out. What it gives is then part of the head, and notes say that attention follows and that the head reads all "
+        "tokens.",
     ),
     (
         "tokens that join before a later block of the same list",
@@ -334,8 +347,8 @@ def measure(name: str) -> Row:
     """Measure the family ``name`` and return its row."""
     family = FAMILIES[name]
     runs, model = run_methods(family)
-    other = {"image": {"patch_features"}, "text": {"patch_features", "image"}, "clip": set()}[family.kind]  # what nobody expects of it
-    other |= {"boxes"}
+    expected = {"image": {"image"}, "text": set[str](), "clip": {"image", "patch_features", "prompts"}}[family.kind]
+    other = {"image", "patch_features", "prompts", "boxes"} - expected  # what nobody expects of it
     return Row(
         name=name,
         package=family.library,
@@ -381,6 +394,12 @@ A method that needs what a model lacks says so and does not run:
 ## What is refused, and what falls short
 
 {markdown_table(("models", "what happens"), SHORTCOMINGS)}
+
+## The words of refusals
+
+Every reason on attention and on the order and the places of tokens that the code can give, collected from it; … is filled in.
+
+{as_lists()}
 """
 
 

@@ -40,6 +40,12 @@ SAMPLES_ARE_NOT_FIRST = (
     "Inside this model a tensor of shape {shape} does not have its samples first, so that single tokens cannot be propagated through it: "
     "choose a method that goes backward, such as fullgrad_plus:libra."
 )
+#: Why a model's class attention is refused, whose biases cannot be shared out among its tokens.
+BIAS_OF_SOME_TOKENS = (
+    "In the class attention of this model a bias is added to rows that are not all its tokens in their order, such as those of the patches "
+    "alone, so that it is not known how much of it each token gives: choose a method that goes backward, such as fullgrad_plus:libra, or "
+    "one that multiplies attention, such as rollout."
+)
 
 
 class ForwardDecomposition(Recording):
@@ -90,6 +96,7 @@ class ForwardDecomposition(Recording):
         self._mark = torch.zeros((), requires_grad=True)  # what depends on the input hangs on it
         self._watched: list[tuple[str, Node | None]] = []
         self._end: Node | None = None  # what gave the last tensor that is read
+        self._is_unplaced, self._unplaced = False, list[Node | None]()  # what gave class attention a bias of tokens that are not known
         with suppress(_ReachedError):
             super().__init__(model, tensors, entry=self._isolate if block is None else None)
         if self._forward is not None:  # the last block of interest was reached
@@ -97,9 +104,13 @@ class ForwardDecomposition(Recording):
         reached = None if self._end is None else {id(node) for node in ancestors([self._end], until=_is_constant)}
         #: What the copies passed that is not linear and has no constants.
         self.unruled = {name for name, node in self._watched if reached is None or node is None or id(node) in reached}
+        is_read = any(node is not None and (reached is None or id(node) in reached) for node in self._unplaced)
         self._watched.clear()
+        self._unplaced.clear()
         self.nodes.end()
         self._forward = None  # a method of its own would keep it, and all that it recorded, until cycles are collected
+        if is_read:
+            raise ExplainerError(BIAS_OF_SOME_TOKENS)
 
     @property
     def rule(self) -> Rule:
@@ -159,6 +170,7 @@ class ForwardDecomposition(Recording):
     def _after_class_block(self, module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any], output: Any) -> None:
         super()._after_class_block(module, args, kwargs, output)
         if self._of_classes is not None and len(self.nodes.class_blocks) - 1 == self._of_classes:
+            self._end = self.nodes.of(self.nodes.class_blocks[-1].output)
             raise _ReachedError
 
     def _end_forward(self) -> None:
@@ -253,11 +265,14 @@ class ForwardDecomposition(Recording):
         if self._kept is None or not self._before_attention():
             return self.on_real(y, bias)
         row_tokens = self._row_tokens.get(self.position)
-        if row_tokens is not None and len(y) == self.copies * row_tokens.shape[:2].numel():
+        if row_tokens is not None:
+            if len(y) != self.copies * row_tokens.shape[:2].numel():
+                raise ExplainerError(SAMPLES_ARE_NOT_FIRST.format(shape=tuple(y.shape)))
             return y + bias * self._at_rows(row_tokens).to(y.dtype)
         kept = self._kept.repeat(len(y) // self.copies, 1).to(y.dtype)
         running = self.nodes.running
         factor = self.model.block_kind.spread(kept, y, None if running is None else running.stream)
+        self._is_unplaced |= factor is None and self._of_classes is not None
         return self.on_real(y, bias) if factor is None else y + bias * factor
 
     def _at_rows(self, row_tokens: Tensor) -> Tensor:
@@ -335,10 +350,13 @@ class ForwardDecomposition(Recording):
         """
         self.forward_pass.position += 1 if self.entered else -1
         self._taken = tuple(self.nodes.of(argument) for argument in arguments)
+        self._is_unplaced = False
         out: Tensor = operator.propagate(self, *arguments)
         alone = out.detach() if out._is_view() else out.detach_()  # what was noted of a norm is this very tensor
         path: Tensor = _OnPath.apply(alone, self._mark)  # type: ignore[no-untyped-call]
         self._add_node(operator, arguments, path, role)
+        if self._is_unplaced:
+            self._unplaced.append(self.nodes.of(path))
         self._note_norm(operator, arguments, path)
         return path
 

@@ -21,8 +21,10 @@ class ForwardPass:
     """State of one forward pass while it runs.
 
     entry         function that changes x^1, the embedded tokens, on their way in; None: they stay
+    entry_block   the block at whose input ``entry`` changes the tokens, and the gradient ends; None: at x^1
     exit_block    the block that the head reads instead of the last one, through the function ``exit_through``; None: the last
     single_head   whether the last block attends with one head over its whole width
+    keeps_scores  whether attention scores are kept, of which the softmax is taken
     keeps_biased  whether what operators with a bias give is kept, to find the tokens of its rows
     position      number of operators applied: 1, 2, ... after x^1 and -1, -2, ... before it. So an operator after x^1 has the same position
                   in a recording that starts at the pixels and in one that starts at x^1; accumulated rounding is measured on one and looked
@@ -36,9 +38,11 @@ class ForwardPass:
     """
 
     entry: Change | None = None
+    entry_block: int | None = None
     exit_block: int | None = None
     exit_through: Change | None = None
     single_head: bool = False
+    keeps_scores: bool = False
     keeps_biased: bool = False
     position: int = 0
     x1: Tensor | None = None

@@ -76,6 +76,7 @@ class Node:
     role      what the tensor is to attention or to a normalisation
     operands  the tensor arguments, if its operator keeps them
     output    the result, if its operator keeps it, or the node is a start
+    is_complex  whether the result is complex numbers
     terms     of a sum of three paths in the shape of a block's tokens, as x + (a + b), the three with the nodes that made them
     """
 
@@ -88,6 +89,7 @@ class Node:
     role: Role | None = None
     operands: tuple[Tensor, ...] = ()
     output: Tensor | None = None
+    is_complex: bool = False
     terms: tuple[tuple[Node, Tensor], ...] = ()
 
     @property
@@ -182,7 +184,7 @@ class Nodes:
 
     def add(self, node: Node, tensor: Tensor) -> Node:
         """Append a node to the list, as the one that made ``tensor``, and return it."""
-        node.place = len(self.ran)
+        node.place, node.is_complex = len(self.ran), tensor.is_complex()
         self.ran.append(node)
         self.dtypes.add(tensor.dtype)
         if node.operator is not Move:

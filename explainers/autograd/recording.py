@@ -22,7 +22,7 @@ from explainers.autograd.forward_pass import Change, ForwardPass
 from explainers.autograd.mode import RecordingMode, doubled
 from explainers.autograd.nodes import Block, Node, Nodes, Role
 from explainers.autograd.opaque import Insides, on_path, record_of
-from explainers.autograd.operators import Add, LinearMap, MatMul
+from explainers.autograd.operators import Add, LinearMap, MatMul, Softmax
 from explainers.autograd.operators.arithmetic import OF_ATTENTION
 from explainers.autograd.own_code import own_code
 from explainers.autograd.queued import Stopwatch
@@ -74,8 +74,11 @@ class Recording:
 
     pixels        start the graph at ``pixel_values`` instead of x^1
     entry         changes x^1 on its way in: the path of Integrated Gradients, noise, removal
+    entry_block   ``entry`` changes the tokens at the input of that block instead, counted from 0 or from -1 back; what comes before it
+                  gets no signal. At block 0 they are what it is given, where a norm may follow x^1
     exit_block    the head reads ``exit_through`` of that block's output instead of the last block's: LeGrad
     single_head   the last block attends with one head over its whole width: Grad-ECLIP's published code
+    keeps_scores  attention scores before the softmax are kept, which is as much memory as the weights: AGCAM
     double        everything in float64 whatever the weights are in, converted on the way: for rules that amplify rounding
     recomputed    the activations inside the blocks are not kept but computed again on the way back, block by block, to save memory:
                   :mod:`explainers.autograd.recomputation`. What is read inside of blocks raises ReadsInsideError then
@@ -96,9 +99,11 @@ class Recording:
         *,
         pixels: bool = False,
         entry: Change | None = None,
+        entry_block: int | None = None,
         exit_block: int | None = None,
         exit_through: Change | None = None,
         single_head: bool = False,
+        keeps_scores: bool = False,
         double: bool = False,
         recomputed: bool = False,
         moved: str | None = None,
@@ -119,7 +124,14 @@ class Recording:
         self._cache: dict[tuple[Rule, int | bytes], Signals] = {}
         self._starts: dict[tuple[int, Rule], tuple[BatchTarget, Tensor]] = {}  # with the targets, whose ids are theirs as long as they live
         self._forward: ForwardPass | None = ForwardPass(
-            entry, exit_block, exit_through, single_head, follows_biases(model), detached=DetachedNumbers(moved)
+            entry,
+            None if entry_block is None else entry_block % len(model.blocks),
+            exit_block,
+            exit_through,
+            single_head,
+            keeps_scores,
+            follows_biases(model),
+            detached=DetachedNumbers(moved),
         )
 
         tensors = {k: doubled(v) for k, v in tensors.items()} if double else dict(tensors)
@@ -229,7 +241,7 @@ class Recording:
         x = record_of(self, block_kind.input_tokens(args, kwargs))
         if self.pixels is None:
             x = x.detach()
-        if self.forward_pass.entry is not None:
+        if self.forward_pass.entry is not None and self.forward_pass.entry_block is None:
             x = self.forward_pass.entry(x)
         if not x.requires_grad:
             x = self.nodes.start(x.requires_grad_())
@@ -254,13 +266,27 @@ class Recording:
         """
         first, block_kind = not self.nodes.blocks, self.model.block_kind
         stream, x = block_kind.stream_shape(args, kwargs), record_of(self, block_kind.input_tokens(args, kwargs))
-        if first and self.forward_pass.x1 is not None:
+        is_changed = self.forward_pass.entry is not None and len(self.nodes.blocks) == self.forward_pass.entry_block
+        if is_changed:
+            x = self._changed(x.detach())
+        elif first and self.forward_pass.x1 is not None:
             x1 = self.forward_pass.x1
             self.nodes.blocks.append(Block(len(self.nodes.ran), x1, self.nodes.of(x1), stream))
             return None
         self.nodes.blocks.append(Block(len(self.nodes.ran), x, self.nodes.of(x), stream))
         # what is no row of tokens goes into the block by way of the row that is read; a block may write into what it is given
-        return None if first or block_kind.in_loop else block_kind.with_input_tokens(args, kwargs, x.clone())
+        is_kept = not is_changed and (first or block_kind.in_loop)
+        return None if is_kept else block_kind.with_input_tokens(args, kwargs, x.clone())
+
+    def _changed(self, x: Tensor) -> Tensor:
+        """Return the tokens ``x`` at the input of a block, changed as this pass changes them; the graph starts from them anew."""
+        assert self.forward_pass.entry is not None
+        if self.model.block_kind.in_loop:
+            raise ExplainerError(
+                f"The residual of {self.model.name} is added outside of its blocks, so that tokens cannot be changed between them: change "
+                "them before the first block, as at=tokens does."
+            )
+        return self.nodes.start(self.forward_pass.entry(x).requires_grad_())
 
     def _after_block(self, module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any], output: Any) -> Any:
         block_kind, block, forward_pass = self.model.block_kind, self.nodes.blocks[-1], self.forward_pass
@@ -425,6 +451,8 @@ class Recording:
         node = Node(operator, tuple(inputs), settings, out.shape, position=self.position, role=role)
         if operator.keeps_operands and (operator is not LinearMap or self._may_be_asked_for(arguments[0])):
             node.operands = tuple(argument for argument in arguments if isinstance(argument, Tensor))
+        if operator is Softmax and self.forward_pass.keeps_scores:
+            node.operands = (arguments[0],)
         if operator.keeps_output and (operator is not Add or role not in OF_ATTENTION) and (operator is not MatMul or self._weighs(node)):
             node.output = out
         self.nodes.add(node, out)

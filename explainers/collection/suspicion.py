@@ -16,6 +16,8 @@ SUSPICION_IN_WORDS = (
     "object, methods that disagree, a map whose top parts the answer does not need. "
     "A right row with other signs can come before a wrong one."
 )
+#: Before it, where a search for slices found some.
+SLICES_FIRST_IN_WORDS = "Rows of what the search found in common come first; then: "
 SURE_FROM = 0.5  # probability of a wrong answer
 DISAGREEMENT_BELOW = 0.2  # mean rank correlation of the maps
 BORDER_FROM = 1 / 3  # of what a map can exceed chance by on the outermost patches

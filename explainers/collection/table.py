@@ -203,17 +203,28 @@ class CollectionTable:
         """Return the position of the row of the input ``index``; None if there is none."""
         return self._positions.get(index)
 
-    def select(self, rows: RowFilter, order: str = "suspicion", *, descending: bool | None = None) -> Positions:
+    def select(
+        self, rows: RowFilter, order: str = "suspicion", *, descending: bool | None = None, in_slices: frozenset[int] = frozenset()
+    ) -> Positions:
         """Return the positions of the rows that pass a filter, sorted; ties and unknown values (last) stay in the order of the data.
 
-        ``order`` is a key of :data:`ORDERS`; ``descending`` None: as that says. Raises ExplainerError for an unknown order, flag or column.
+        ``order`` is a key of :data:`ORDERS`; ``descending`` None: as that says. ``in_slices`` are the indices of rows that belong to
+        slices: they are more suspicious than all others, since many rows and a test speak for that and not the row alone. Raises
+        ExplainerError for an unknown order, flag or column.
         """
         if order not in ORDERS:
             raise ExplainerError(f"There is no order {order!r}: use one of {', '.join(ORDERS)}.")
         positions = np.flatnonzero(self._passes(rows))
-        keys, is_down = self._keys(order)[positions], ORDERS[order] if descending is None else descending
+        keys, is_down = (self._keys(order) + self._lead(order, in_slices))[positions], ORDERS[order] if descending is None else descending
         unknown = np.isnan(keys)
         return positions[np.lexsort((np.where(unknown, 0, -keys if is_down else keys), unknown))].astype(np.int64)
+
+    def _lead(self, order: str, in_slices: frozenset[int]) -> NDArray[np.float64]:
+        """Return what puts the rows of slices before others by suspicion, which is at most 1: 2 for these, else 0."""
+        lead = np.zeros(self.count)
+        if order == "suspicion":
+            lead[[position for index, position in self._positions.items() if index in in_slices]] = 2
+        return lead
 
     def _passes(self, rows: RowFilter) -> NDArray[np.bool_]:
         passes = np.ones(self.count, np.bool_)

@@ -15,7 +15,7 @@ from PIL import Image
 from explainers.errors import ExplainerError
 from explainers.models.inputs.types import TextPair
 from explainers.models.model import Model
-from explainers.records.targets.names import index_of_name
+from explainers.records.targets.names import group_called, index_of_name
 
 DatasetKind = Literal["image", "text", "molecule"]
 Mask = NDArray[np.bool_]
@@ -179,5 +179,6 @@ class Dataset:
         Data sets often name wider things than a model does: COCO's "cat" is five of ImageNet's classes.
         """
         index = self.class_of(label, model)
-        group = model.groups.get(label.casefold(), ()) if isinstance(label, str) else ()
-        return frozenset(group if index is None else (index, *group))
+        group = group_called(label, model.groups) if isinstance(label, str) else None
+        members = () if group is None else model.groups[group]
+        return frozenset(members if index is None else (index, *members))

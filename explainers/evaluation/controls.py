@@ -32,7 +32,7 @@ TRUTH_GIVEN_BY = {"image": "mask", "text": "rationale"}
 _NEEDS_OF_CONTROLS = frozenset(
     {"whole", "logits", "target", "gold", "answer", "scores", "leave_one_out", "soft", "shown"}
     | {"random_sets", "falls_of_random_sets", "sized_sets", "falls_of_sized_sets", "groups", "falls_of_groups"}
-    | {"falls_one_by_one", "aopc_limits"}
+    | {"falls_one_by_one", "aopc_limits", "claimed_share"}
     | {"maps", "mask", "labelled", "others", "cell", "word_scores", "rationale", "passages"}
 )
 

@@ -14,7 +14,7 @@ from explainers.errors import ExplainerError
 from explainers.models.labels import imagenet_entries
 from explainers.models.model import Model
 from explainers.records.targets import AnyOf, Contrast, Probability, Target
-from explainers.records.targets.names import index_of_name
+from explainers.records.targets.names import group_called, index_of_name
 
 PROMPT = "a photo of a {}"
 _NUMBER = re.compile(r"\d+")
@@ -65,8 +65,9 @@ class ClassLookup:
             index = self._prompt_index(label)
         else:
             index = self.data.class_of(label, self.model)
-            if index is None and isinstance(label, str) and self.model.output == "softmax" and label.casefold() in self.model.groups:
-                return ExplainedClass(self.model.groups[label.casefold()], label.casefold())
+            group = group_called(label, self.model.groups) if isinstance(label, str) and self.model.output == "softmax" else None
+            if index is None and group is not None:
+                return ExplainedClass(self.model.groups[group], group)
         return None if index is None else ExplainedClass((index,))
 
     def classes_of(self, label: str | int) -> frozenset[int]:

@@ -14,6 +14,7 @@ from torch import Tensor
 from explainers.datasets import AnnotatedObject, Dataset, Sample
 from explainers.errors import ExplainerError
 from explainers.evaluation.broken_inputs import BrokenInput, read_sample
+from explainers.evaluation.claims import claimed_shares
 from explainers.evaluation.conservation import BLOCK_COLUMNS
 from explainers.evaluation.controls import control_map, for_controls, known_input
 from explainers.evaluation.costs import INPUTS_FOR_MEMORY, device_name, memory_of_maps
@@ -349,6 +350,11 @@ class Measurement:
     def token_sets(self) -> TokenSetAnswers:
         """The source of the model's answers about the input without sets of its tokens."""
         return TokenSetAnswers(self.graded_answers)
+
+    @cached_property
+    def claimed_shares(self) -> Tensor:
+        """The share of the input's parts that the claim of each map is about, (M,); 0 for a map that earns none."""
+        return claimed_shares(self.setup.model, self.explanation, self.maps, self.index, self.setup.cancelled)
 
     def probabilities(self, logits: Tensor) -> Tensor:
         """Return calibrated probabilities for logits (..., C), as the model reports them."""

@@ -9,6 +9,7 @@ from typing import Annotated, Any, Literal
 
 from explainers.datasets import Dataset
 from explainers.errors import ExplainerError
+from explainers.evaluation.claims import ASKED_FOR_CLAIMS
 from explainers.evaluation.controls import find_controls
 from explainers.evaluation.explained_classes import prompts_of
 from explainers.evaluation.graded_answers import ASKED_AGAIN
@@ -223,7 +224,10 @@ def asks_again(metrics: Sequence[Metric]) -> bool:
     """Return whether one of the ``metrics`` needs answers of the model beyond that to the input: to a part of it, with other weights, or to
     a changed input.
     """
-    return any(metric.curves or metric.needs & (MAPS_OF_CHANGED_INPUTS.keys() | ASKED_AGAIN | ASKED_ABOUT_SETS) for metric in metrics)
+    return any(
+        metric.curves or metric.needs & (MAPS_OF_CHANGED_INPUTS.keys() | ASKED_AGAIN | ASKED_ABOUT_SETS | ASKED_FOR_CLAIMS)
+        for metric in metrics
+    )
 
 
 def _specs(name: str, model: Model) -> list[str]:

@@ -26,10 +26,12 @@ for _module in (
     "similarity",
     "second_path",
     "embedding",
+    "bottleneck",
     "blackbox",
     "kernel_shap",
     "own_masks",
     "metric_driven",
+    "eagle",
     "control",
     *(file.name for file in iter_modules(implementations.__path__)),  # one that the order above does not name comes last
 ):

@@ -37,6 +37,8 @@ RULES_IN_A_LINE = {
     "cp-lrp": "CP-LRP: where the model looks, and how far its gates are open, is taken as given.",
     "cp-lrp-gamma": "CP-LRP: what pushes the same way as the result gets more credit.",
     "pa-lrp": "PA-LRP: what pushes the same way as the result gets more credit.",
+    "gim": "GIM: parts that stand in for each other all get credit, and multiplied signals get half each.",
+    "cut-attention": "No signal goes back through attention.",
 }
 
 
@@ -70,6 +72,8 @@ SYMBOLS = {
     "T": "how sharply tokens are told apart",
     "m": "a random masking: 1 where a token is kept, 0 where it is hidden; of RefineCAM, the map of a block",
     r"\odot": "number by number",
+    "e": "the attention score of block l before its softmax: how well the key of token j fits the query of token i in head h",
+    r"\sigma": "the sigmoid, which maps any number to one between 0 and 1",
 }
 
 ATTENTION_FAILS = (

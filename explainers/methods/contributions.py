@@ -24,8 +24,8 @@ MAX_MISSED_SHARE, MAX_MISSED_EPSILONS = 1e-3, 32
 DOES_NOT_ADD_UP = (
     "What the tokens and the constants of block {block} of this model each give to the stream after its attention does not add up to that "
     "stream: {share} % of it are missing or too much at some token. With attention, scales and gates held, something in the block is no "
-    "linear function of its tokens alone, as where numbers are padded among values or values come from an earlier block. What multiplies "
-    "attention runs, such as rollout, and what goes back from the answer, such as input_x_gradient."
+    "linear function of its tokens alone, as where numbers are padded among values, values come from an earlier block, or rows of several "
+    "samples are joined. What multiplies attention runs, such as rollout, and what goes back from the answer, such as input_x_gradient."
 )
 
 T = TypeVar("T")
@@ -78,8 +78,8 @@ def propagate(
 
 def _row_tokens(trace: Trace) -> dict[int, Tensor]:
     """Return, for a recorded pass, by the position of an operator with a bias, the token of each row of its output in each sample, or -1
-    for a row of no token: (B, rows, ...), with an axis of size 1 for the width. It is empty if all rows are the tokens in their order.
-    Raises ExplainerError if rows of one sample are not next to each other.
+    for a row of several tokens or of none: (B, rows, ...), with an axis of size 1 for the width. It is empty if all rows are the tokens in
+    their order. Raises ExplainerError if rows of one sample are not next to each other.
     """
     plan = trace.recording.structure.plan
     if plan is None or not (plan.has_rows_elsewhere or plan.has_rows_of_some):
@@ -87,17 +87,15 @@ def _row_tokens(trace: Trace) -> dict[int, Tensor]:
     twice = trace.rerun(2)
     samples, tokens = twice.block_inputs[0].shape[:2]
     row_tokens: dict[int, Tensor] = {}
-    for position, rows in twice.structure.find_bias_rows().items():
-        known = rows.tokens[rows.tokens >= 0]  # a row of no token says nothing
-        if plan.has_rows_elsewhere and bool(((known // tokens).diff() < 0).any()):
-            raise ExplainerError(SAMPLES_ARE_NOT_FIRST.format(shape=tuple(rows.tokens.shape)))
+    for position, rows in twice.structure.rows_out_of_order().items():
         if len(rows.tokens) % samples:
-            continue
-        by_sample = rows.tokens.unsqueeze(-2 if rows.last_axis else -1).unflatten(0, (samples, -1))
+            raise ExplainerError(SAMPLES_ARE_NOT_FIRST.format(shape=tuple(rows.tokens.shape)))
+        by_sample = rows.by_place.unflatten(0, (samples, -1))
         first = tokens * torch.arange(samples, device=by_sample.device).view(-1, *[1] * (by_sample.dim() - 1))
         whose = torch.where(by_sample < 0, -1, by_sample - first)
-        if bool(((whose >= -1) & (whose < tokens)).all()):
-            row_tokens[position] = whose[::2]
+        if not bool(((whose >= -1) & (whose < tokens)).all()):
+            raise ExplainerError(SAMPLES_ARE_NOT_FIRST.format(shape=tuple(rows.tokens.shape)))
+        row_tokens[position] = whose[::2]
     return row_tokens
 
 
@@ -118,6 +116,7 @@ def after_attention(trace: Trace, block: int, norms: int) -> Shares:
     post-norm block the first ``norms`` of its two LayerNorms act on them, the feed-forward layer between the two left out.
     """
     place = _last_mixing_sum(trace, block)
+    recorded = trace.recording.structure.stream_after(block, place)
 
     def read(propagation: ForwardDecomposition, count: int) -> _Part:
         middle = propagation.structure.stream_after(block, place)
@@ -136,7 +135,7 @@ def after_attention(trace: Trace, block: int, norms: int) -> Shares:
             if norms == 2:
                 factor, centred = last[0]
                 vectors = (vectors - vectors.mean(-1, keepdim=True) if centred else vectors) * factor
-        return _part(vectors, count, propagation)
+        return _part(vectors, count, propagation, _missed_share(middle.detach()[:: 1 + count], recorded))
 
     return _shares(trace, block, propagate(trace, block, read, with_constants=True))
 
@@ -154,32 +153,40 @@ def _is_multiple(x: Tensor, of: Tensor) -> bool:
 
 @dataclass(frozen=True)
 class _Part:
-    """The contributions of some source tokens (B, sources, S to, D), the whole output (B, S, D), and whether all that they passed has a
-    linear form; what has none is noted.
+    """The contributions of some source tokens (B, sources, S to, D), the whole output (B, S, D), whether all that they passed has a linear
+    form (what has none is noted), and by what share the stream after attention misses that of the recorded pass.
     """
 
     vectors: Tensor
     whole: Tensor
     is_linear: bool
+    missed_share: float
 
 
-def _part(vectors: Tensor, count: int, propagation: ForwardDecomposition) -> _Part:
-    """Return the part that ``propagation`` gives, from ``vectors``, one of its tensors with ``count`` copies after each real sample."""
+def _part(vectors: Tensor, count: int, propagation: ForwardDecomposition, missed_share: float) -> _Part:
+    """Return the part that ``propagation`` gives, from ``vectors``, one of its tensors with ``count`` copies after each real sample.
+    ``missed_share`` is as in :class:`_Part`.
+    """
     groups = vectors.detach().unflatten(0, (-1, 1 + count))
-    return _Part(groups[:, 1:], groups[:, 0].clone(), not propagation.unruled)  # a view would keep all copies
+    return _Part(groups[:, 1:], groups[:, 0].clone(), not propagation.unruled, missed_share)  # a view would keep all copies
+
+
+def _missed_share(x: Tensor, of: Tensor) -> float:
+    """Return the largest distance between ``x`` and ``of`` (B, S, D) at a token, relative to the length of ``of`` there."""
+    return float(((x - of.detach()).norm(dim=-1) / of.detach().norm(dim=-1).clamp(min=torch.finfo(of.dtype).tiny)).max())
 
 
 def _shares(trace: Trace, block: int, parts: list[_Part]) -> Shares:
     """Join ``parts``, those of several passes, to one :class:`Shares`; the last of their sources is that of constants. Raises
-    ExplainerError if they do not add up to the whole output of ``block``. That is checked unless something in the block is known to have no
-    linear form.
+    ExplainerError if they do not add up to the whole output of ``block``, unless something in the block is known to have no linear form,
+    or if its stream is not that of the recorded pass.
     """
     vectors, whole = torch.cat([part.vectors for part in parts], 1), parts[0].whole
+    shares = [part.missed_share for part in parts]
     if all(part.is_linear for part in parts):
-        missed = (vectors.sum(1) - whole).norm(dim=-1)
-        share = float((missed / whole.norm(dim=-1).clamp(min=torch.finfo(whole.dtype).tiny)).max())
-        if not share <= max(MAX_MISSED_SHARE, MAX_MISSED_EPSILONS * trace.recording.nodes.epsilon):
-            raise ExplainerError(DOES_NOT_ADD_UP.format(block=block + 1, share=f"{100 * share:.{0 if share > 0.1 else 1}f}"))
+        shares.append(_missed_share(vectors.sum(1), whole))
+    if wrong := [share for share in shares if not share <= max(MAX_MISSED_SHARE, MAX_MISSED_EPSILONS * trace.recording.nodes.epsilon)]:
+        raise ExplainerError(DOES_NOT_ADD_UP.format(block=block + 1, share=f"{100 * wrong[0]:.{0 if wrong[0] > 0.1 else 1}f}"))
     return Shares(vectors[:, :-1].transpose(1, 2), whole)
 
 
@@ -208,10 +215,13 @@ def after_class_attention(trace: Trace, block: int) -> Shares:
     ``trace``, where S includes the classification token; they are (B, 1, S from, D) if the block outputs that token alone.
     """
 
+    recorded = trace.recording.structure.class_attention.blocks[block].mid_residual
+    assert recorded is not None
+
     def read(propagation: ForwardDecomposition, count: int) -> _Part:
         middle = propagation.structure.class_attention.blocks[block].mid_residual
         assert middle is not None
-        return _part(middle, count, propagation)
+        return _part(middle, count, propagation, _missed_share(middle.detach()[:: 1 + count], recorded))
 
     number = len(trace.recording.block_inputs) + block
     return _shares(trace, number, propagate(trace, block, read, class_attention_stage=True, with_constants=True))

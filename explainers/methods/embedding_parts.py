@@ -19,6 +19,7 @@ from explainers.autograd.operators.linear import weight_and_bias_of
 from explainers.autograd.recording import Recording
 from explainers.citation import Citation
 from explainers.errors import ExplainerError
+from explainers.methods.attention_terms import attention_terms, stream_into
 from explainers.models import matrix_products
 from explainers.models.encoders import encoder
 from explainers.models.model import Model
@@ -30,8 +31,6 @@ SOURCE = Citation(
     venue="ICLR",
     arxiv="2310.05916",
 )
-#: Maximum difference, relative to the largest number, between the embedding made of the parts and the model's own.
-CLOSE = 1e-3
 _SAME_COSINE = 1e-4
 _OTHER_HEAD = (
     "after its last LayerNorm its embedding is not made by one linear map of the classification token: a curve such as a pooler's tanh, "
@@ -65,13 +64,13 @@ class EmbeddingParts:
             raise self._refusal("its embedding is not read from a classification token before its patches (SigLIP pools with attention)")
         weight, bias, normed = self._read_head(recording, place)
         self.embeddings = F.linear(normed, weight, bias)
-        inputs = [_into_first_block(recording), *(x.detach() for x in recording.block_inputs[1:])]
-        weighted, projections = [], []
-        for block in range(len(recording.block_inputs)):
-            token_values, projection = self._read_attention(recording, block, place, inputs[block])
-            weighted.append(token_values)
-            projections.append(projection)
-        self._weighted, self._projections = weighted, projections
+        inputs = [stream_into(recording, block) for block in range(len(recording.block_inputs))]
+        terms = [attention_terms(recording, block, x, self._refusal) for block, x in enumerate(inputs)]
+        #: Of each block the vector that each token sends to the classification token through each head, (B, H, N, d), and the linear map of
+        #: these vectors into the residual stream: weight (D, H, d) and bias (D,).
+        self._weighted = [each.weights[:, :, place, :, None] * each.value for each in terms]
+        self._projections = [(each.projection, each.bias) for each in terms]
+        weighted = self._weighted
         self.blocks, (_, self.heads, self.tokens, _) = len(weighted), weighted[0].shape
         first = inputs[0][:, place]
         residuals = [m[:, place].detach() for m in recording.mid_residuals if m is not None]
@@ -130,26 +129,6 @@ class EmbeddingParts:
         normed = F.layer_norm(x, x.shape[-1:], None if gamma is None else gamma.detach(), norm.settings["bias"], eps).detach()
         return weight, bias, normed
 
-    def _read_attention(self, recording: Recording, block: int, place: int, x: Tensor) -> tuple[Tensor, tuple[Tensor, Tensor]]:
-        """Return the vector that each token of ``recording`` (``x`` (B, N, D) at the block's input) sends to the classification token, at
-        ``place``, through each head of block ``block`` (B, H, N, d), and the linear map of these vectors into the residual stream: weight
-        (D, H, d) and bias (D,).
-        """
-        parts, projection = recording.parts[block], recording.structure.output_projections[block]
-        mid = recording.mid_residuals[block]
-        if parts is None or projection is None or mid is None or projection[0] is None:
-            raise self._refusal(f"what the attention of block {block + 1} adds to the residual stream cannot be read")
-        weight, bias = projection[0].detach(), projection[1]
-        bias = weight.new_zeros(len(weight)) if bias is None else bias.detach()
-        added = mid.detach() - x
-        given = F.linear(parts.output.detach().transpose(1, 2).flatten(2), weight, bias)
-        scale = (added * given).sum((0, 1)) / given.square().sum((0, 1)).clamp_min(torch.finfo(given.dtype).tiny)  # LayerScale, else 1
-        if float((added - given * scale).abs().max()) > CLOSE * float(added.abs().max().clamp_min(torch.finfo(given.dtype).tiny)):
-            raise self._refusal(f"block {block + 1} does more to what its attention gives than to project and to scale it")
-        token_values = parts.weights[:, :, place, :, None].detach() * parts.value.detach()
-        heads, depth = token_values.shape[1], token_values.shape[3]
-        return token_values, ((weight * scale[:, None]).unflatten(1, (heads, depth)), bias * scale)
-
     def of_heads(self, tokens: slice = slice(None)) -> Tensor:
         """Return the part of each head in the embeddings of length 1, summed over some of the tokens: (B, L, H, P)."""
         parts = []
@@ -189,15 +168,6 @@ class EmbeddingParts:
             parts.append(torch.einsum("bthd,bhnd->bthn", of_values, weighted) + (wanted @ bias * share)[..., None, None] + rest)
         whole: Tensor = torch.stack(parts, 2) / self._length[:, None, None, None, None]
         return whole
-
-
-def _into_first_block(recording: Recording) -> Tensor:
-    """Return the tokens (B, N, D) that the first block takes in ``recording``, after the LayerNorm before it where there is one."""
-    x, nodes = recording.block_inputs[0].detach(), recording.nodes
-    for node in nodes.ran[nodes.entry : nodes.blocks[0].first]:
-        if node.operator is Norm:
-            x = F.layer_norm(x, x.shape[-1:], node.settings["weight"], node.settings["bias"], node.settings["eps"]).detach()
-    return x
 
 
 def _first_linear(norm: Node, nodes: list[Node]) -> Node | None:

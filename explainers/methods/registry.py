@@ -46,10 +46,12 @@ METHOD_NEEDS = {
     "class_token": "a classification token",
     "residual": "attention added to a residual stream",
     "parts": "queries, keys and values of the last block",
+    "scores": "attention weights that are a softmax of scores",
     "attention_input": "attention whose queries, keys and values are made of one row of tokens",
     "positions": "position embeddings added to the patches",
     "image": "an image",
     "patch_features": "patches that its head can read in place of a classification token, to compare them with prompts",
+    "prompts": "pictures compared with prompts",
     "boxes": "boxes with a class each",
     "mask_token": "for texts, a mask token to hide words with",
 }

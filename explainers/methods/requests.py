@@ -145,7 +145,8 @@ def _note_blocks_left_out(trace: Trace, beyond_first: bool) -> None:
     if after and beyond_first:
         trace.note(
             f"In this model {after} of the blocks in the list run after those that are read here, with another number of tokens: this map "
-            "ends before them. blocks= of wrap, with these modules, reads them instead."
+            "ends before them. Where they give as many tokens as they take, and not the class token alone, blocks= of wrap, with these "
+            "modules, reads them instead."
         )
 
 

@@ -19,6 +19,7 @@ from explainers.methods.class_attention import CLASS_ATTENTION, lacks_behind, ne
 from explainers.methods.declaration import Method
 from explainers.methods.registry import METHODS
 from explainers.methods.requests import parse
+from explainers.methods.specs import BLOCK
 from explainers.methods.two_rows import TWO_ROWS, lacks_of_rows
 from explainers.methods.variants import Variant, all_variants_of, variants_of
 from explainers.models.model import Model
@@ -66,12 +67,7 @@ def lacks_of(recording: Recording) -> dict[str, str]:
         lacks["residual"] = why.format(name=name)
     if recording.parts[-1] is None or recording.structure.output_projections[-1] is None:
         lacks["parts"] = _no_parts(recording, plan)
-    if any(x is None for x in recording.structure.attention_inputs):
-        lacks["attention_input"] = (
-            f"{name} has blocks without a tensor (batch, tokens, width) of whose linear maps all queries, keys and values are made, as "
-            "where these are convolutions of a map (batch, width, rows, columns). What reads tokens between the blocks runs, such as "
-            "gradcam_plus and hirescam."
-        )
+    lacks |= _lacks_in_attention(recording)
     if recording.structure.positions is None and (recording.pixels is not None or recording.model.reads_text):
         lacks["positions"] = (
             f"{name} reads {units}: positions are split from patches alone here. Rotary ones, for which the authors have a rule too, are "
@@ -88,8 +84,7 @@ def lacks_of(recording: Recording) -> dict[str, str]:
         lacks.setdefault("places", _OTHER_PIXELS.format(name=name, inside=f"{100 * footprint.inside:.0f} %"))
     if not isinstance(recording.model.task, ObjectDetection):
         lacks["boxes"] = f"{name} gives no boxes with a class each, and this compares boxes: it is for detectors."
-    if (reason := _no_patch_features(recording)) is not None:
-        lacks["patch_features"] = reason
+    lacks |= _lacks_of_prompts(recording)
     masks_words = recording.model.kind != "molecule" and not recording.model.reads_pictures  # of others attention is masked
     if recording.model.reads_text and masks_words and recording.model.details.get("mask_token_id") is None:
         lacks["mask_token"] = f"The tokenizer of {name} has no mask token to hide words with."
@@ -117,6 +112,39 @@ _OF_CONTENT = (
     "For {which} {name} puts its tokens in another order than it mostly does, as where its forward mirrors, turns round or sorts a {thing} "
     "by what it shows, so that scores would be drawn at wrong places. What hides parts of the {thing} runs: {runs}."
 )
+
+
+def _lacks_in_attention(recording: Recording) -> dict[str, str]:
+    """Return what the model of ``recording`` lacks of the numbers inside its blocks' attention that methods need: need -> reason."""
+    name, lacks = recording.model.name, dict[str, str]()
+    if not recording.structure.has_scores:
+        lacks["scores"] = (
+            f"{name} has blocks whose attention weights, as they meet the values, are not one softmax of scores: they are mixed between "
+            "heads, scaled, made of several softmaxes or without one, or lie in another order. What reads the weights runs, such as "
+            "generic_attention and gradcam_attention."
+        )
+    if any(x is None for x in recording.structure.attention_inputs):
+        lacks["attention_input"] = (
+            f"{name} has blocks {_why_no_input(recording)}. What reads tokens between the blocks runs, such as gradcam_plus and hirescam."
+        )
+    return lacks
+
+
+def _why_no_input(recording: Recording) -> str:
+    """Return a clause about the blocks of the model in ``recording``: why one of them has no tensor that its attention takes."""
+    structure = recording.structure
+    block = next(i for i, x in enumerate(structure.attention_inputs) if x is None)
+    if recording.attentions[block] is None:
+        plan = structure.plan
+        why = structure.attention_kind.no_map or recording.model.block_kind.no_attention or (None if plan is None else plan.reason)
+        because = "" if why is None else f" ({why})"
+        return f"without an attention map over all its tokens{because}, so that what its queries, keys and values are made of is not known"
+    if structure.why_no_parts(block) == "several attentions":
+        return "that attend several times, one after the other, so that there is no one tensor that their attention takes"
+    return (
+        "without a tensor (batch, tokens, width) of whose linear maps all queries, keys and values are made, as where these are "
+        "convolutions of a map (batch, width, rows, columns)"
+    )
 
 
 def _what_head_reads(recording: Recording) -> str:
@@ -227,6 +255,19 @@ def _lacks_of_order(name: str, plan: AttentionPlan, has_detached: bool) -> dict[
     return lacks
 
 
+def _lacks_of_prompts(recording: Recording) -> dict[str, str]:
+    """Return what the model of ``recording`` lacks to compare pictures, or their patches, with prompts: need -> reason."""
+    model, lacks = recording.model, dict[str, str]()
+    if model.kind != "clip" or "logit_scale" not in model.details:
+        lacks["prompts"] = (
+            f"{model.name} does not compare pictures with prompts by a cosine: this is for models such as CLIP. What averages gradients "
+            "where tokens enter a block runs for others too: integrated_gradients?at=block:N."
+        )
+    if (reason := _no_patch_features(recording)) is not None:
+        lacks["patch_features"] = reason
+    return lacks
+
+
 def _no_patch_features(recording: Recording) -> str | None:
     """Return why the patches cannot be compared with a prompt in place of the classification token of the model in ``recording``; None if
     they can.
@@ -257,6 +298,8 @@ def reason_against(method: Method, lacks: dict[str, str], options: Mapping[str, 
         needs = needs_behind(method.class_attention, needs)
     elif options.get("at") == "pixels":
         needs = needs - {"places"}
+    elif str(options.get("at")).startswith(BLOCK):
+        needs = needs | {"token_order"}
     elif options.get("row") is not None:
         needs = needs - {"class_token"}
     return next((reason for need, reason in lacks.items() if need in needs), None)

@@ -72,11 +72,27 @@ def add_seed_correlations(
     ``without`` holds, for each sample, the scores (groups, N) of its content made without each group of draws. ``name`` and ``option`` are
     the name and the declaration of the option that sets the number of ``samples``.
     """
-    correlations, notes = [], []
-    for scores, content, scores_without in zip(output.scores, trace.content, without, strict=True):
-        correlation = seed_correlation(scores[content], scores_without)
-        correlations.append(correlation)
-        notes.append(() if correlation is None else _notes_on_noise(correlation, name, option, samples))
+    correlations = [
+        seed_correlation(scores[content], scores_without)
+        for scores, content, scores_without in zip(output.scores, trace.content, without, strict=True)
+    ]
+    return _with_correlations(output, correlations, name, option, samples)
+
+
+def add_measured_correlations(output: MethodOutput, trace: Trace, second: Tensor, name: str, option: Option, samples: int) -> MethodOutput:
+    """Return ``output``, the maps of ``trace``, with the correlation of each with the map of another seed, ``second`` (B, S), as
+    :func:`add_seed_correlations` does with an estimate. It is for maps that are no mean over their draws, such as results of a search.
+    """
+    correlations: list[float | None] = []
+    for scores, other, content in zip(output.scores, second, trace.content, strict=True):
+        pair = torch.stack([scores[content], other[content]]).double()
+        is_varied = pair.shape[1] > 1 and bool((pair.var(1, correction=0) > 0).all())
+        correlations.append(max(0.0, float(torch.corrcoef(pair)[0, 1])) if is_varied else None)
+    return _with_correlations(output, correlations, name, option, samples)
+
+
+def _with_correlations(output: MethodOutput, correlations: Sequence[float | None], name: str, option: Option, samples: int) -> MethodOutput:
+    notes = [() if correlation is None else _notes_on_noise(correlation, name, option, samples) for correlation in correlations]
     earlier_notes = output.notes or ((),) * len(notes)
     return replace(output, seed_correlations=tuple(correlations), notes=tuple((*a, *b) for a, b in zip(earlier_notes, notes, strict=True)))
 

@@ -11,6 +11,13 @@ from urllib.parse import parse_qsl
 from explainers.errors import ExplainerError
 from explainers.json_records import HIDDEN, Record, describe
 
+BLOCK = "block:"  # what stands before the number of a block in an option that has other choices too
+
+
+def block_of(place: str) -> int | None:
+    """Return the block N at whose input a ``place`` is, if that is "block:N"; None for others, such as "tokens"."""
+    return int(place.removeprefix(BLOCK)) if place.startswith(BLOCK) else None
+
 
 @dataclass(frozen=True)
 class Option(Record):
@@ -18,7 +25,8 @@ class Option(Record):
 
     ``kind`` is the type, ``default`` the value if none is given, ``minimum`` and ``maximum`` the bounds, ``choices`` the only allowed
     values if there are any. ``blocks`` says that its bounds are those of the model: ``index`` for an option that names a block, ``count``
-    for a number of blocks. ``several``: whether several values, separated by commas, are allowed; they give a tuple.
+    for a number of blocks; an option with choices and ``index`` takes ``block:N`` too. ``several``: whether several values, separated by
+    commas, are allowed; they give a tuple.
     """
 
     kind: Annotated[
@@ -45,7 +53,8 @@ class Option(Record):
         if self.kind is bool:
             return "true or false"
         if self.choices:
-            return f"one of {', '.join(self.choices)}"
+            block = f", or {BLOCK}N, with N a block of the model counted from 0" if self.blocks == "index" else ""
+            return f"one of {', '.join(self.choices)}{block}"
         kind = {int: "a whole number", float: "a number"}.get(self.kind, "a word")
         if self.blocks == "index" and self.minimum is None:
             return f"{kind}: a block of the model"
@@ -61,6 +70,8 @@ class Option(Record):
         if self.several and "," in text:
             return tuple(self.parse(name, part.strip()) for part in text.split(","))
         wrong = ExplainerError(f"Option {name}={text!r} is not {self.allowed}.")
+        if self.choices and self.blocks == "index" and text.startswith(BLOCK):
+            return f"{BLOCK}{replace(self, kind=int, choices=()).parse(name, text.removeprefix(BLOCK))}"
         try:
             if self.kind is bool:
                 value: int | float | bool | str = {"true": True, "1": True, "false": False, "0": False}[text.lower()]

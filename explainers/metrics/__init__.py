@@ -11,7 +11,19 @@ from explainers.metrics.registry import METRIC_FAMILIES, METRIC_NEEDS, METRICS, 
 
 for _module in (
     # the order of every list
-    *("needs", "faithfulness", "road", "graded", "token_sets", "completeness", "sanity", "localisation", "rationales", "concentration"),
+    *(
+        "needs",
+        "faithfulness",
+        "road",
+        "graded",
+        "token_sets",
+        "claims",
+        "completeness",
+        "sanity",
+        "localisation",
+        "rationales",
+        "concentration",
+    ),
     *(file.name for file in iter_modules(__path__)),
 ):
     import_module(f"explainers.metrics.{_module}")

@@ -111,6 +111,13 @@ def falls_of_sized_sets(measured: Measured) -> Tensor | None:
     return result
 
 
+@need("claimed_share", "(B,): the share of the input's parts in the smallest set found that earns a claim; 0 where the map earns none")
+def claimed_share(measured: Measured) -> Tensor:
+    """Search the claims of the M maps of a measured input; return the share of its parts in the set of each claim (M,), 0 without one."""
+    result: Tensor = measured.claimed_shares
+    return result
+
+
 @need("groups", "bool (B, G, N): the patches or word pieces of each of ten groups, cut from the order of the map, the largest first")
 def groups(measured: Measured) -> Tensor:
     """Return the N tokens of a measured input in groups by falling score, for each of its M maps: bool (M, G, N)."""

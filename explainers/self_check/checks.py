@@ -58,6 +58,9 @@ FEW_RUNS = {
     "vit_cx": "distance=0.5",
     "kernel_shap": "samples=8",
     "lime": "samples=8",
+    "nib": "steps=2",
+    "m2ib": "steps=2&draws=2",
+    "eagle": "side=2",
 }
 
 _OF_GRADIENT = fields_of(("pixels", "block_inputs[0]"))  # what the check of the gradient reads of a way back

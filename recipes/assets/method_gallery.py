@@ -20,6 +20,7 @@ import torch
 from torch import Tensor, nn
 
 import explainers
+from explainers import METHODS
 from explainers.autograd.recording import Recording
 from explainers.autograd.rules import Rule
 
@@ -133,7 +134,8 @@ def explain_all(name: str, inputs: Any, target: str | None, content: bool, *, sl
     maps: dict[str, str] = {}
     about: dict[str, Any] = {}
     for variant in explainers.variants():
-        if variant.slow and not slow:
+        is_of_prompts = "prompts" in METHODS[variant.method_name].needs  # no other model has a map of these
+        if variant.slow and not (slow or is_of_prompts):
             continue
         try:
             result = explainers.explain(model, inputs, target, [variant.spec])

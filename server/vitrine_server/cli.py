@@ -1,7 +1,7 @@
 """The command line: ``vitrine serve``, ``backup``, ``restore``, ``recover``, ``open``, ``explain``, ``deletion-test``, ``claim``,
 ``depth``, ``probe``, ``regions``, ``interaction``, ``alike``, ``heads``, ``head-words``, ``registers``, ``answer-table``, ``token-maps``,
-``prior-or-pixels``, ``models``, ``methods``, ``evaluate``, ``reproduce``, ``tables``, ``metrics-on-truth``, ``summarise``,
-``collect``, ``diff``, ``slices``.
+``information-flow``, ``sparse-interactions``, ``prior-or-pixels``, ``models``, ``methods``, ``evaluate``, ``reproduce``, ``tables``,
+``metrics-on-truth``, ``summarise``, ``collect``, ``diff``, ``slices``.
 
 Each subcommand is a module in a room of ``vitrine_server.commands`` with ``add(commands)`` and ``run(args)``. None of them imports torch
 before it runs, so ``vitrine --help`` answers at once. What a person got wrong is one line on stderr and exit code 2.
@@ -25,10 +25,12 @@ from vitrine_server.commands.one_input import (
     deletion_test,
     explain,
     heads,
+    information_flow,
     interaction,
     prior_or_pixels,
     probe,
     regions,
+    sparse_interactions,
     token_maps,
 )
 from vitrine_server.commands.serving import serve, store
@@ -59,6 +61,8 @@ def build_parser() -> argparse.ArgumentParser:
         registers,
         answer_table,
         token_maps,
+        information_flow,
+        sparse_interactions,
         prior_or_pixels,
         listing,
         evaluate,

@@ -41,6 +41,8 @@ LINES = {
     "infidelity_scaled": "How far are the scores of hidden parts, scaled as fits best, from what hiding them does to the answer?",
     "saco": "Do parts with larger scores matter more, by as much as their scores say?",
     "naopc": "Hide the strongest words first: how near is the fall of the answer to the best possible order?",
+    "claim": "How often does what a map marks first earn a claim that chance earns in at most 5 %?",
+    "claim_size": "How small a part of the input is a claim about, where a map earns one?",
     "completeness": "How far is the sum of a map from the number that it explains?",
     "conservation": "How much of the explained number is lost or added on the way back through the blocks?",
     "class_correlation": "How alike are the maps of the answer and of the runner-up? 1: the same map whatever is asked.",

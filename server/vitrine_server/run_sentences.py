@@ -93,20 +93,24 @@ def _how_sure(ranking: Ranking) -> str:
         return f"How sure this is cannot be said: the run has no intervals ({ranking.inputs})."
     level = f"{100 * ranking.level:g}\u2009%"
     if intervals := _intervals(ranking):
-        unit = " points" if ranking.metric.unit == "share" else ""
-        return _in_few_words(lambda named: f"{_join(named, 'and')}{unit} ({ranking.inputs}, {level} intervals).", intervals)
+        return _in_few_words(lambda named: f"On {ranking.inputs}, {', '.join(named)} ({level} intervals).", intervals)
     amount = _amount(widths, ranking.metric)
     return f"Values may be off by {amount} ({ranking.inputs}, {level} intervals)."
 
 
 def _intervals(ranking: Ranking) -> list[str]:
-    """Return the interval of each method to trust, as "LIME 53–63", in percentage points of a share; empty unless all have one."""
-    factor = 100 if ranking.metric.unit == "share" else 1
+    """Return the interval of each method to trust, as "LIME lies between 53 and 63 %", the verb at the first; empty unless all have one."""
+    factor, unit = (100, "\u2009%") if ranking.metric.unit == "share" else (1, "")
     places = [(trusted.method.title, trusted.place.low, trusted.place.high) for trusted in ranking.trust]
     if ranking.cannot_tell is not None:
         return []
     ends = [(title, low, high) for title, low, high in places if low is not None and high is not None]
-    return [f"{title} {factor * low:.3g}–{factor * high:.3g}" for title, low, high in ends] if len(ends) == len(places) else []
+    if len(ends) < len(places):
+        return []
+    return [
+        f"{title}{'' if i else ' lies'} between {factor * low:.3g} and {factor * high:.3g}{unit}"
+        for i, (title, low, high) in enumerate(ends)
+    ]
 
 
 def _half_widths(places: Iterable[PlacedMethod]) -> list[float]:

@@ -14,6 +14,7 @@ import platformdirs
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, model_validator
 from pydantic_core import ErrorDetails
 
+from explainers.models.catalogue import CATALOGUE
 from vitrine_server.json_text import can_be_encoded
 
 T = TypeVar("T")
@@ -37,7 +38,23 @@ def _split(value: Any) -> Any:
     return tuple(part.strip() for part in parts if part.strip())
 
 
+def _without_dot_segments(names: tuple[str, ...]) -> tuple[str, ...]:
+    """Return the names of models with folders such as ``./mine`` and ``../mine`` written without dots, which browsers take out of the
+    address of a model: relative if the folder lies below the current one and is not called as a model of the catalogue, else absolute.
+    """
+    catalogued_names = {entry.name for entry in CATALOGUE}
+
+    def plain(name: str) -> str:
+        if not {".", ".."} & set(name.split("/")):
+            return name
+        path = os.path.normpath(name)
+        return os.path.abspath(path) if path.startswith("..") or path in catalogued_names else path  # noqa: PTH100  (no link is followed)
+
+    return tuple(plain(name) for name in names)
+
+
 Names = Annotated[tuple[str, ...], BeforeValidator(_split)]
+ModelNames = Annotated[Names, AfterValidator(_without_dot_segments)]
 Folder = Annotated[Path, AfterValidator(Path.expanduser)]
 
 
@@ -81,7 +98,7 @@ class Settings(BaseModel):
     replica_threads: int = _setting(1, "CPUs, and threads (OMP_NUM_THREADS), of each process of a cluster that holds models.", 1)
     replica_gpus: float = _setting(0.0, "GPUs of each of these processes, such as 0.5 if two share one.", 0)
     web_replicas: int = _setting(1, "Processes of a cluster that answer requests.", 1)
-    models: Names = _setting((), "Models to load at the start besides the embedded ones, separated by commas.")
+    models: ModelNames = _setting((), "Models to load at the start besides the embedded ones, separated by commas.")
     architecture: str = _setting(
         "", "Architecture of files of weights among VITRINE_MODELS: `timm/<name>`, `hf/<organisation>/<name>`, `openclip/<model>`, ..."
     )
@@ -115,7 +132,7 @@ class Settings(BaseModel):
         0,
         1,
     )
-    pinned_models: Names = _setting(
+    pinned_models: ModelNames = _setting(
         (), "Models that never make room for others, once they are loaded, separated by commas: their names, as VITRINE_MODELS has them."
     )
     model_dtype: Literal["float32", "bfloat16", "float16"] = _setting(

@@ -3,6 +3,7 @@
 import { follow, getJSON, loadModel, Problem } from "../core/api.js";
 import { byId, el, whole } from "../core/dom.js";
 import { showProblem } from "../core/problems.js";
+import { ownName, WRITING_TASKS } from "../core/targets.js";
 
 /**
  * @import { LoadProgress, Model, Models, Target } from "../core/schemas.js"
@@ -32,14 +33,29 @@ const facts = (/** @type {Model} */ { details, device }) =>
     .join(", ");
 
 /**
- * The knowledge of a model in words, from the names of its classes.
+ * What a model does with its input, from the names of its classes.
  * @param {string[]} labels
  * @param {boolean} isClip whether it is asked with words in place of classes
+ * @param {string | null} [task]
  */
-function knows(labels, isClip) {
-  if (!labels.length) return isClip ? "ask for a thing" : "it has its own classes or values for each place";
-  return labels.length <= 3 ? `it says ${labels.join(" or ")}` : `it knows ${whole(labels.length)} things`;
+function does(labels, isClip, task) {
+  if (WRITING_TASKS.includes(task ?? "")) return "writes an answer";
+  if (!labels.length) return isClip ? "looks for what you write" : "has its own classes or values for each place";
+  const named = labels.map((label) => `“${label}”`).join(" or ");
+  return labels.length <= 3 ? `answers ${named}` : `knows ${whole(labels.length)} things`;
 }
+
+/**
+ * Say why a model answers, and what it does: "It reads a text and answers “negative” or “positive”."
+ * @param {string[]} labels
+ * @param {boolean} isClip
+ * @param {string} given what it reads
+ * @param {string} [why] why it answers, where that is to be said: "You chose this model"
+ * @param {string | null} [task]
+ * @returns {string}
+ */
+export const modelLine = (labels, isClip, given, why, task) =>
+  why ? `${why}: it ${does(labels, isClip, task)}.` : `It reads ${given} and ${does(labels, isClip, task)}.`;
 
 /** @param {Model} model */
 const isUsable = ({ state }) => state === "loaded" || state === "loading";
@@ -129,13 +145,16 @@ export class ModelChoice {
   }
 
   /**
-   * The name of the model for a picture: `name` where it is loaded and the person chose no other; else `other`.
+   * The name of the model for an input: `name` where it is loaded and the person chose no other; else `other`. A model
+   * that does not ship with Vitrine is on the page because the person brought or chose it, also where only the link of
+   * an explanation says so: it is asked about every input, samples too.
    * @param {string | null} name
    * @param {string | null} other
    * @returns {string | null}
    */
   fitting(name, other) {
-    const suits = !this.chosen && this.models.some((model) => model.name === name && model.state === "loaded");
+    const isChosen = this.chosen || this.current?.embedded === false;
+    const suits = !isChosen && this.models.some((model) => model.name === name && model.state === "loaded");
     return suits ? name : other;
   }
 
@@ -154,6 +173,14 @@ export class ModelChoice {
    */
   get forPhotos() {
     return this.models.find((model) => model.photos)?.name;
+  }
+
+  /**
+   * The name of the first loaded model that takes sounds; undefined where there is none.
+   * @returns {string | undefined}
+   */
+  get forSounds() {
+    return this.models.find(({ name, state }) => state === "loaded" && this.takesSounds(name))?.name;
   }
 
   /**
@@ -214,23 +241,23 @@ export class ModelChoice {
     }
     const model = this.models.find((candidate) => candidate.name === name);
     if (!model) {
-      const known = this.models.map((candidate) => candidate.name).join(", ");
+      const known = this.models.map((candidate) => ownName(candidate.name)).join(", ");
       throw new Problem({
         title: "Another model is needed",
-        detail: name ? `'${name}' is not a model for this page.` : "There is no model for this page.",
+        detail: name ? `“${ownName(name)}” is not a model for this page.` : "There is no model for this page.",
         send: known ? `Choose one of: ${known}` : "Load one on the Models page",
       });
     }
     if (model.state === "not-installed") {
       throw new Problem({
-        title: `${name} is not installed`,
+        title: `${ownName(name)} is not installed`,
         detail: model.problem?.detail,
         send: model.problem?.send,
       });
     }
     if (model.state !== "loaded") {
       throw new Problem({
-        title: `${name} is not loaded`,
+        title: `${ownName(name)} is not loaded`,
         detail: model.problem?.detail,
         send: "Load it on the Models page, or choose another model",
       });
@@ -309,12 +336,13 @@ export class ModelChoice {
    * @param {string[]} labels
    */
   explain(isSample, labels) {
-    const { name, kind, embedded, photos, description } = /** @type {Model} */ (this.current);
+    const { name, kind, embedded, photos, description, details } = /** @type {Model} */ (this.current);
     const ofPage = this.takesSounds(name) ? "a sound" : GIVEN[this.kind];
-    const what = ofPage ?? (photos ? "a photo" : isSample ? "the model of this sample" : "a picture");
-    const purpose = kind === "image" && embedded && !photos ? `. ${description}` : ""; // what it is for, where that is not photos
-    byId("model-why").textContent =
-      `${this.chosen ? "You chose this model" : what}: ${knows(labels, this.kind === "clip")}${purpose}`;
+    const given = ofPage ?? (photos ? "a photo" : "a picture");
+    const isOfSample = isSample && !ofPage && !photos;
+    const why = this.chosen ? "You chose this model" : isOfSample ? "The model of this sample" : "";
+    const purpose = kind === "image" && embedded && !photos ? ` ${description}` : ""; // what it is for, where that is not photos
+    byId("model-why").textContent = modelLine(labels, this.kind === "clip", given, why, details?.task) + purpose;
   }
 
   /**
@@ -322,7 +350,7 @@ export class ModelChoice {
    * @param {string} name
    * @param {(told: LoadProgress) => void} [tell]
    */
-  #loaded(name, tell = ({ text }) => (byId("model-why").textContent = `loading ${name}: ${text}`)) {
+  #loaded(name, tell = ({ text }) => (byId("model-why").textContent = `loading ${ownName(name)}: ${text}`)) {
     return new Promise((resolve, reject) => {
       const path = `/api/models/events?name=${encodeURIComponent(name)}`;
       follow(

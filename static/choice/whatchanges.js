@@ -68,8 +68,8 @@ export class WhatChanges {
     this.node.hidden = this.#classes.length < 2 || output === "regression";
     const first = `“${named(top[0]?.label ?? "…")}”`;
     this.what.textContent = this.isOfPrompts
-      ? `Which parts to hide so that the picture fits better than ${first}:`
-      : `Which parts to hide so that the answer, ${first}, becomes:`;
+      ? `${first} fits best. Choose another prompt to see which parts to hide for it.`
+      : `The answer is ${first}. Choose another one to see which parts to hide for it.`;
     if (this.node.open) this.field.open();
   }
 }

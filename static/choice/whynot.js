@@ -78,7 +78,7 @@ export class WhyNot {
     const [first] = targets;
     this.what.textContent = isSeveral
       ? "You see several classes side by side. Choose one of them first."
-      : `What speaks for “${first ? named(aloneOf(first)) : "…"}” rather than for:`;
+      : `Choose a class to see what speaks for “${first ? named(aloneOf(first)) : "…"}” rather than for it.`;
     this.field.node.hidden = this.finer.hidden = isSeveral;
     if (this.node.open) this.field.open();
   }

@@ -73,7 +73,7 @@ export function sureness(target, abstention, count) {
  * @param {number} probability
  * @returns {string}
  */
-export const amongPrompts = (probability) => `${percent(probability)} among these`;
+export const amongPrompts = (probability) => `${percent(probability)} among the prompts`;
 
 /**
  * Return whether the map of a prompt can be read: the model found the prompt, perhaps at least, and can read its words.

@@ -34,7 +34,8 @@ export class DeletionBar {
     this.share = el("span");
     this.counted = el("span"); // how many of how many parts, which take a second line where one has no room
     this.output = el("output", { class: "num", for: "removed" }, this.share, this.counted);
-    this.statusLine = el("p", { class: "num said", role: "status" });
+    const shares = "With so many shares of the parts removed, from none to all, the model was asked.";
+    this.statusLine = el("p", { class: "num said", role: "status", title: shares });
     this.problem = el("div");
     this.over = el("div", { class: "over" }); // what is said in a corner of the window, so that nothing moves
     const slide = el("div", { class: "removal" }, el("label", { for: "removed" }, "Remove"), this.slider, this.output);

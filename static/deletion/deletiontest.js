@@ -7,7 +7,7 @@ import { sayMethods } from "../core/registry.js";
 import { ordinal } from "../maps/caption.js";
 import { chanceGap, isFailing } from "../maps/chance.js";
 import { rankedMethods } from "../maps/curvepanel.js";
-import { readFor } from "../plates/content.js";
+import { partsNoun, readFor } from "../plates/content.js";
 
 const MOST_NAMED = 3; // methods that fail; of more, how many
 
@@ -78,10 +78,10 @@ export function verdict(answer, best, methods, doubtful = new Set()) {
     .filter(({ spec }) => rows.some((one) => one.method === spec && isFailing(answer, one)))
     .map(({ title }) => title);
   const most = number(chanceGap(answer), 2);
-  const none = judged.some(({ spec }) => doubtful.has(spec)) ? "None fails, doubts apart" : "No map fails";
+  const which = judged.some(({ spec }) => doubtful.has(spec)) ? " this test" : ""; // the sentence before names those in doubt
   const fails = failing.length
     ? `${namesOf(failing)} ${failing.length > 1 ? "fail" : "fails"}: no gap of areas above chance (${most}).`
-    : judged.length && `${none}: each has a gap of areas above chance (${most}).`;
+    : judged.length && `No map fails${which}: each has a gap of areas above chance (${most}).`;
   return [says, fails].filter(Boolean).join(" ");
 }
 
@@ -188,7 +188,8 @@ export class DeletionTest {
   }
 
   /**
-   * The number of steps at which the model was asked; 0 while the answers are not all there.
+   * The number of shares without which the model was asked, none and all among them; 0 while the answers are not all
+   * there.
    * @returns {number}
    */
   get steps() {
@@ -204,7 +205,7 @@ export class DeletionTest {
     if (!this.steps) return "";
     const [{ curves, how, ranking }] = this.answers.values();
     const methods = rankedMethods(ranking).length;
-    const asked = `${sayMethods(methods, curves.length / 2 - methods)}, asked at ${this.steps} steps; values marked ≈ are in between.`;
+    const asked = `${sayMethods(methods, curves.length / 2 - methods)}, measured with ${this.steps} shares of the ${partsNoun(this.info)} removed, none to all; values marked ≈ are in between.`;
     const painted = how === "painted" && "Patches were painted grey, as this model needs them all.";
     const words = this.info.prompts && "Each prompt loses its own words, which changes its likeness to the picture.";
     return [asked, painted, words].filter(Boolean).join(" ");

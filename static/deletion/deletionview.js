@@ -255,7 +255,7 @@ export class DeletionView {
     if (isAsking) this.bar.statusLine.replaceChildren(this.begun, this.figure.bar);
     else {
       const steps = [...new Set(trials.map((trial) => trial.steps).filter(Boolean))].join(" and ");
-      put(this.bar.statusLine, steps && `asked at ${steps} steps`);
+      put(this.bar.statusLine, steps && `${steps} shares measured`);
     }
     this.#showProgress();
     const { id, done } = this.workbench.subject.value;

@@ -8,7 +8,7 @@ export const GLOSSARY = {
     "the patches most like the prompt are above a threshold, which was measured on photos. The model's card on the page Models says how often that is right.",
   "best patches":
     "the mean cosine of the prompt with the tenth of the patches that is most like it. It alone decides whether a prompt counts as found.",
-  "among these":
+  "among the prompts":
     "how the model divides 100 % among the prompts, as if one had to be the title of the picture. It is no certainty: with other prompts the share is another.",
   share:
     "how the model divides 100 % among the prompts, as if one had to be the title of the picture. A thing with a small share may well be there: “found” says whether it is.",

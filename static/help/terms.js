@@ -7,7 +7,7 @@ const WORDS = [
   "found",
   "cosine",
   "best patches",
-  "among these",
+  "among the prompts",
   "share",
   "logit difference",
   "logit",

@@ -8,7 +8,7 @@ import { el } from "../core/dom.js";
  * @param {HTMLElement} root
  * @param {(image: File | File[]) => void} onFiles
  * @param {() => boolean} [several]
- * @returns {{name: (what: "picture" | "sound") => void}} what the way to choose one is called
+ * @returns {{name: (what: "picture" | "clip" | "sound") => void}} what the way to choose one is called
  */
 export function acceptPictures(root, onFiles, several = () => false) {
   const order = new Intl.Collator(undefined, { numeric: true });
@@ -68,7 +68,7 @@ export function acceptPictures(root, onFiles, several = () => false) {
   return {
     name(what) {
       button.textContent = `Choose a ${what}`;
-      field.setAttribute("aria-label", what === "sound" ? "Sound file" : "Picture file");
+      field.setAttribute("aria-label", { picture: "Picture file", clip: "Files of a clip", sound: "Sound file" }[what]);
       camera[0].hidden = what === "sound";
     },
   };

@@ -142,7 +142,7 @@ export class Prompts {
       value: prompt,
       maxLength: 200,
       "aria-label": "Prompt",
-      placeholder: "a zebra",
+      placeholder: "a photo of a zebra",
     });
     const remove = el(
       "button",

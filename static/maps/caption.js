@@ -69,6 +69,7 @@ export function standingLine({ standing, family }) {
   return el(
     "p",
     { class: "standing", title },
+    el("span", { class: "elsewhere" }, "elsewhere "), // shown where the map of this input is in doubt
     el("b", { class: standing.tied && standing.ties > 1 ? "words" : "" }, place),
     el("span", { class: "where" }, ` of ${of} with ${model}, tested on ${inputs}`),
     el("span", { class: "hidden" }, `. ${title}`),

@@ -8,6 +8,7 @@ import { FilterBar } from "../collection/filterbar.js";
 import { ALL, readFilters, toQuery } from "../collection/filters.js";
 import { openRow } from "../collection/opening.js";
 import { Plane } from "../collection/plane.js";
+import { showReliedWords } from "../collection/reliedwords.js";
 import { RowTable } from "../collection/rowtable.js";
 import { getJSON } from "../core/api.js";
 import { addressOf, byId, count, el, percent, say, whole } from "../core/dom.js";
@@ -185,11 +186,12 @@ class CollectionView {
 /**
  * The select of collections, and a sentence where there is none.
  * @param {CollectionEntry[]} collections
- * @param {string} current
+ * @param {string | undefined} current
  */
 function offer(collections, current) {
   const select = byId("which");
   select.replaceChildren(
+    ...(current === undefined ? [el("option", { value: "", disabled: true, selected: true }, "Choose one")] : []),
     ...collections.map(({ id, title, model, rows }) =>
       el("option", { value: id, selected: id === current }, `${title} · ${model} · ${count(rows, "row")}`),
     ),
@@ -225,8 +227,10 @@ async function begin() {
     /** @type {CollectionList} */
     const list = await getJSON("/api/collections");
     const { collections } = list;
-    new CollectionForm(openCollection).show(list);
-    const id = query.get("c") ?? collections[0]?.id;
+    const model = query.get("model");
+    new CollectionForm(openCollection, model).show(list);
+    // a link that brings a model is about inputs that nobody has given yet
+    const id = query.get("c") ?? (model === null ? collections[0]?.id : undefined);
     offer(collections, id);
     const opened = collections.find((entry) => entry.id === id);
     if (opened) byId("opening").textContent = `Reading ${count(opened.rows, "row")} of ${opened.title} …`;
@@ -241,7 +245,11 @@ async function begin() {
     new SlicesSearch(id).show(about);
     byId("view").hidden = false;
     const filters = query.has("c") ? readFilters(query) : ALL;
-    await new CollectionView(about, filters, Number(query.get("at")) || 0, Number(query.get("row") ?? -1)).show();
+    const view = new CollectionView(about, filters, Number(query.get("at")) || 0, Number(query.get("row") ?? -1));
+    await Promise.all([
+      view.show(),
+      showReliedWords(about, view.path, (word) => void view.change({ word })).catch(report),
+    ]);
   } catch (problem) {
     byId("opening").hidden = true;
     report(problem);

@@ -137,12 +137,13 @@ const EMPTY =
  */
 async function load(wanted) {
   /** @type {[Leaderboard, {models: Model[]}]} */
-  const [{ runs, truth, problems }, listed] = await Promise.all([getJSON("/api/leaderboard"), getJSON("/api/models")]);
+  const [{ runs, truth, claims, problems }, listed] = await Promise.all([getJSON("/api/leaderboard"), getJSON("/api/models")]);
   models = listed.models;
   if (problems.length) showProblem(byId("wrong"), { title: "Some runs cannot be read", detail: problems.join(" ") });
   const chosen = runs.find((run) => run.id === wanted) ?? runs[0];
   byId("figures").hidden = !chosen;
   if (truth) (await import("./figures/truth.js")).showTruth(truth);
+  if (claims.length) (await import("./figures/claims.js")).showClaims(claims);
   if (!chosen) return void say("status", EMPTY);
   const choice = new RunChoice(runs, models, (run) => {
     remember({ sort: null, order: null, metric: null, method: null, x: null, y: null });

@@ -9,6 +9,7 @@ import { sayMethods } from "../core/registry.js";
 import { drop, rememberedIds } from "../core/historylist.js";
 import { targetInWords, sureness } from "../core/targets.js";
 import { namingField } from "../workbench/naming.js";
+import { mainTarget } from "../workbench/overview.js";
 import { forget } from "../workbench/tabmemory.js";
 import { wordStrip } from "./gallery/gallery.js";
 
@@ -37,6 +38,19 @@ function answer({ state, targets, problem }) {
 }
 
 /**
+ * Say how sure the model is; of several prompts or classes, of which one that is said: of the prompt that fits best, or
+ * of the first class. Null where it says nothing, as of a single prompt, whose share is always the whole.
+ * @param {ExplanationSummary} summary
+ */
+function sureLine({ page, targets, abstention }) {
+  if (!targets?.length || (page === "/prompt" && targets.length === 1 && !targets[0].abstention)) return null;
+  const target = mainTarget(targets);
+  const sure = sureness(target, abstention, targets.length);
+  const isOfInput = abstention && !target.abstention; // what the model cannot know of the whole input
+  return sure && targets.length > 1 && !isOfInput ? `“${targetInWords(target)}”: ${sure}` : sure;
+}
+
+/**
  * The answer's map, over the picture or in the words; without one, the picture or the text.
  * @param {ExplanationSummary} summary
  */
@@ -51,10 +65,7 @@ function viewOf({ map, thumbnail, words, excerpt }) {
  */
 function record(summary) {
   const name = summary.title ?? answer(summary);
-  const first = summary.targets?.[0];
-  const isAlone = summary.page === "/prompt" && summary.targets?.length === 1;
-  const sure = first && sureness(first, summary.abstention, summary.targets?.length ?? 0);
-  const isShare = isAlone && !first?.abstention; // shares need two prompts
+  const sure = sureLine(summary);
   const view = viewOf(summary);
   const box = el("input", { type: "checkbox", on: { change: () => tick(summary, box.checked) } });
   const naming = namingField(
@@ -72,7 +83,7 @@ function record(summary) {
     "li",
     { class: "record", data: { id: summary.id } },
     el("a", { class: "pane", href: link(summary), "aria-label": `Open: ${name}` }, view),
-    el("h2", {}, el("a", { href: link(summary) }, name), sure && !isShare ? el("span", { class: "num" }, sure) : null),
+    el("h2", {}, el("a", { href: link(summary) }, name), sure ? el("span", { class: "num" }, sure) : null),
     summary.title ? el("p", {}, answer(summary)) : null,
     el(
       "p",

@@ -31,23 +31,42 @@ const openSample = (/** @type {Sample} */ sample) => page.explain(inputOf(sample
 
 const takesClips = () => workbench.models.takesClips(workbench.question.model);
 const takesSounds = () => workbench.models.takesSounds(workbench.question.model);
-/** The model that a picture of the person's own suits; a clip or a sound suits the model that the page has. */
-const forOwn = () => (takesClips() || takesSounds() ? null : workbench.models.forPhotos);
+const isSoundFile = (/** @type {Blob | Blob[] | null} */ file) => file instanceof File && /\.wav$/i.test(file.name);
+/**
+ * The model that a file of the person's own suits; a clip suits the model that the page has.
+ * @param {Blob | Blob[] | null} file
+ */
+function forOwn(file) {
+  if (isSoundFile(file)) return takesSounds() ? null : (workbench.models.forSounds ?? null);
+  return takesClips() ? null : (workbench.models.forPhotos ?? null);
+}
+/**
+ * Return whether an input is known to be a picture, which a model of sounds cannot read.
+ * @param {Input} input
+ */
+const isPicture = (input) =>
+  input.image || input.fetch
+    ? !isSoundFile(input.image)
+    : workbench.shown?.input === input && !(/** @type {ImageInput} */ (workbench.subject.value.info?.input)?.sound);
 
-let offersSounds = false; // whether the page is about a sound
+/** @type {"picture" | "clip" | "sound"} */
+let given = "picture"; // what the model of the page is given
+const REMARKS = {
+  picture: "",
+  clip: "This model takes clips: choose several pictures at once, or an animated GIF.",
+  sound: "This model takes sounds: choose a .wav file.",
+};
 
 /** @type {ClassSteps} */
 const pageSteps = {
   example() {
-    if (takesSounds()) {
-      byId("remark").textContent = "This model takes sounds: choose a .wav file.";
-      return;
-    }
+    if (takesSounds()) return;
     const sample = workbench.exampleSample();
     const { targets } = workbench.address;
     if (sample) page.explain(inputOf(sample, false), targets.length ? targets : targetOf(sample), sample.model);
   },
-  carry: (input) => page.explain(input, null, forOwn()),
+  carry: (input) => page.explain(input, null, forOwn(input.image)),
+  lacks: ({ details }, input) => Boolean(details?.sound_rate) && isPicture(input),
   giving: (input, model) => picture.await(input, model),
   stored: (id) => picture.fetch(id),
   refused: () => picture.restore(),
@@ -61,12 +80,13 @@ const pageSteps = {
   },
   suits: () => !takesSounds(), // samples are pictures
   changed() {
-    const isSound = takesSounds();
-    if (isSound === offersSounds) return;
-    offersSounds = isSound;
+    const wanted = takesSounds() ? "sound" : takesClips() ? "clip" : "picture";
+    if (wanted === given) return;
+    given = wanted;
     page.offerSamples();
-    byId("input-panel-title").textContent = isSound ? "Your sound" : "Your picture";
-    give.name(isSound ? "sound" : "picture");
+    byId("input-panel-title").textContent = `Your ${given}`;
+    give.name(given);
+    byId("remark").textContent = REMARKS[given];
   },
   openSample,
 };
@@ -74,7 +94,11 @@ const pageSteps = {
 const page = new ClassPage("image", pageSteps, { baseOf: seenBase });
 const { workbench } = page;
 const picture = new PictureView(byId("picture"), workbench);
-const give = acceptPictures(byId("give"), (image) => page.explain(new Input({ image }), null, forOwn()), takesClips);
+const give = acceptPictures(
+  byId("give"),
+  (image) => page.explain(new Input({ image }), null, forOwn(image)),
+  takesClips,
+);
 partButton(byId("give"), workbench);
 windowFields(byId("give"), workbench);
 byId("controls").append(...mapControls(workbench.view));

@@ -4,6 +4,7 @@ import "./frame.js";
 import { follow, getJSON, loadModel } from "../core/api.js";
 import { byId, el, say } from "../core/dom.js";
 import { reportProblem, showProblem } from "../core/problems.js";
+import { ownName } from "../core/targets.js";
 import { openModel } from "./openmodel.js";
 
 /**
@@ -122,7 +123,7 @@ const cardOf = (name) =>
 function watch(name, place) {
   if (following.has(name)) return;
   following.add(name);
-  const bar = el("progress", { "aria-label": `Loading ${name}` });
+  const bar = el("progress", { "aria-label": `Loading ${ownName(name)}` });
   const text = el("span", { class: "quiet" }, "waiting for its turn");
   place.replaceChildren(bar, text);
   const progress = (/** @type {LoadProgress} */ data) => {
@@ -144,11 +145,11 @@ function watch(name, place) {
     `/api/models/events?name=${encodeURIComponent(name)}`,
     {
       progress,
-      loaded: end(`${name} is loaded`),
+      loaded: end(`${ownName(name)} is loaded`),
       failed: (data) =>
         data.problem?.type === NOT_INSTALLED
-          ? end(`${name} is not installed`)()
-          : end(`${name} could not be loaded`, data.problem ?? data)(),
+          ? end(`${ownName(name)} is not installed`)()
+          : end(`${ownName(name)} could not be loaded`, data.problem ?? data)(),
     },
     ["loaded", "failed"],
     (problem) => end("the connection was lost", problem)(),
@@ -162,7 +163,7 @@ function watch(name, place) {
 async function load_(name, place) {
   showProblem(place, null);
   showProblem(byId("loading"), null);
-  say("status", `loading ${name}`);
+  say("status", `loading ${ownName(name)}`);
   try {
     const { name: taken } = await loadModel(name);
     await refresh();

@@ -3,7 +3,7 @@
 import "./frame.js";
 import { getBlob } from "../core/api.js";
 import { wordControls } from "../core/controls.js";
-import { byId, el, percent } from "../core/dom.js";
+import { addressOf, byId, el, percent } from "../core/dom.js";
 import { Input } from "../inputs/input.js";
 import { unitsOf, wholeText, WordPlate } from "../plates/words.js";
 import { ClassPage } from "../workbench/classpage.js";
@@ -140,6 +140,8 @@ const pageSteps = {
     readsPictures = Boolean(details?.picture_grid);
     readsAlone = readsPictures && !details?.reads?.includes("text");
     if (isOther) page.offerSamples();
+    byId("several").hidden = readsPictures;
+    byId("several").href = addressOf(`/collection?model=${encodeURIComponent(model.name)}`);
     if (parts || details?.picture_grid || details?.chat_template) (await loadParts()).offer(details);
     if (second || !embedded || details?.task) (await loadSecond()).offer(model);
   },

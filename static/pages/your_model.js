@@ -22,8 +22,29 @@ const ASKS = {
   text: ["/text", "Explain a text with it"],
   molecule: ["/molecule", "Explain a molecule with it"],
 };
+/** @type {{[kind: string]: string}} what a table of many inputs answers */
+const ASKS_MANY = {
+  image: "Ask many pictures: where does it look?",
+  text: "Ask several texts: which words does it rely on?",
+};
 /** @type {[string, string]} of a model that writes about pictures */
 const ASKS_OF_PICTURES = ["/text", "Ask it about a picture"];
+/** @type {{[part: string]: [string, string]}} of models that read one of these alone */
+const ASKS_ALONE = {
+  sound: ["/image", "Explain a sound with it"],
+  video: ["/image", "Explain a clip with it"],
+};
+/**
+ * The page for a model, and what can be asked there.
+ * @param {OpeningReport} answer
+ * @returns {[string, string]}
+ */
+function askOf({ kind, reads, reads_pictures }) {
+  const [part] = reads ?? [];
+  if (reads_pictures)
+    return reads?.includes("text") ? ASKS_OF_PICTURES : ["/text", `Ask it about a ${part ?? "picture"}`];
+  return (reads?.length === 1 && ASKS_ALONE[part]) || ASKS[kind ?? "image"];
+}
 /** @type {{[state: string]: string}} */
 const MARKS = { passed: "✓", failed: "✗", "not asked": "–" };
 const MOST_FILES = 2000;
@@ -257,9 +278,11 @@ async function openIt() {
 }
 
 /** @param {OpeningReport} answer */
-function showReport({ name, kind, reads_pictures, report }) {
+function showReport(answer) {
+  const { name, kind, report } = answer;
   if (!report) return;
-  const [page, text] = reads_pictures ? ASKS_OF_PICTURES : ASKS[kind ?? "image"];
+  const [page, text] = askOf(answer);
+  const many = text === ASKS[kind ?? "image"][1] && ASKS_MANY[kind ?? "image"];
   const failed = report.checks.filter(({ state }) => state === "failed").length;
   const facts = report.facts.flatMap((fact) => [el("dt", {}, fact.name), el("dd", {}, fact.value)]);
   byId("report").replaceChildren(
@@ -297,7 +320,12 @@ function showReport({ name, kind, reads_pictures, report }) {
           ),
         ]
       : []),
-    el("p", { class: "go" }, el("a", { class: "act", href: `${page}?model=${encodeURIComponent(name)}` }, text)),
+    el(
+      "p",
+      { class: "go" },
+      el("a", { class: "act", href: `${page}?model=${encodeURIComponent(name)}` }, text),
+      many && el("a", { class: "act plain", href: `/collection?model=${encodeURIComponent(name)}` }, many),
+    ),
     depthFold({ name, kind: kind ?? null }),
   );
   say("status", failed ? `${name} is open, and a check failed` : `${name} is open and passed its check`);

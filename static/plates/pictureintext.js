@@ -4,6 +4,7 @@ import { limits } from "../core/colour.js";
 import { el, number, signedNumber } from "../core/dom.js";
 import { Store } from "../core/state.js";
 import { seenBase } from "../inputs/pictureview.js";
+import { Scale } from "../maps/caption.js";
 import { MapCanvas } from "../maps/mapcanvas.js";
 import { seenName } from "../maps/patches.js";
 import { joinTiles } from "../maps/picturetiles.js";
@@ -19,9 +20,10 @@ import { coverPatches } from "../maps/tokenremoval.js";
  */
 
 /**
- * A picture in a text: its name, itself in grey, the grid of its map, the tiles of tokens that it is joined from, and
- * the focus of its patches, which all plates share.
- * @typedef {{name: string, base: GreyBase, grid: Grid, tiles: PictureTile[], focus: Store<Focus>}} Shown
+ * A picture in a text: its name, whether it was drawn of a sound, itself in grey, the grid of its map, the tiles of
+ * tokens that it is joined from, and the focus of its patches, which all plates share.
+ * @typedef {{name: string, isSound: boolean, base: GreyBase, grid: Grid, tiles: PictureTile[],
+ *   focus: Store<Focus>}} Shown
  */
 
 /** The patches of a picture whose tokens stand among the words of a plate. */
@@ -89,12 +91,20 @@ class PicturesInText {
   constructor(plate, shown) {
     this.signed = plate.variant.signed;
     this.names = shown.map(({ name }) => name);
+    this.unit = shown[0].isSound ? ["stretches", "stretch"] : ["patches", "patch"];
+    this.view = plate.stores.view;
+    /** @type {Ends | null} */
+    this.ends = null;
+    /** @type {number[]} */
+    this.values = [];
+    this.scale = new Scale(plate.variant);
     this.pictures = shown.map((each) => new PictureInText(plate, each));
     this.sentence = el("p", { class: "which-picture" });
     this.node = el(
       "div",
       { class: "pictures-in-text" },
       el("div", { class: shown.length > 3 ? "row frames" : "row" }, ...this.pictures.map(({ node }) => node)),
+      this.scale.node,
       shown.length > 1 ? this.sentence : null,
     );
     if (plate.map) this.show(plate.map);
@@ -107,6 +117,8 @@ class PicturesInText {
   show(map) {
     const scores = map ? this.pictures.map((picture) => picture.scoresOf(map)) : null;
     const ends = limits(scores ?? [], this.signed);
+    [this.ends, this.values] = [scores && ends, (scores ?? []).flat()];
+    this.scale.show(this.ends, this.view.value, this.values);
     this.pictures.forEach((picture, i) => picture.show(scores?.[i] ?? null, ends));
     const values = (scores ?? []).map((each) => (this.signed ? each.reduce((a, b) => a + b, 0) : Math.max(...each)));
     this.pictures.forEach(({ caption }, i) => (caption.textContent = map ? this.#caption(i, values[i]) : ""));
@@ -119,12 +131,15 @@ class PicturesInText {
    * @param {number} value
    */
   #caption(i, value) {
-    const what = this.signed ? `patches together ${signedNumber(value)}` : `largest patch ${number(value)}`;
+    const what = this.signed
+      ? `${this.unit[0]} together ${signedNumber(value)}`
+      : `largest ${this.unit[1]} ${number(value)}`;
     return `${this.names[i]}${this.names.length === 1 ? ", on its own scale" : ""}: ${what}.`;
   }
 
   /** Paint them as the page looks at maps now. */
   draw() {
+    this.scale.show(this.ends, this.view.value, this.values);
     for (const { mapCanvas } of this.pictures) mapCanvas.draw();
   }
 
@@ -146,12 +161,13 @@ class PicturesInText {
 export const partsOf = ({ picture, further_pictures: further }) => (picture ? [picture, ...(further ?? [])] : []);
 
 /**
- * What pictures in a text are called: "Picture 2" of several, "Frames 3–4" of a video.
+ * What pictures in a text are called: "Picture 2" of several, "Frames 3–4" of a video, "The sound" that was drawn.
  * @param {PicturePart[]} parts
  * @returns {string[]}
  */
 export const namesOf = (parts) =>
-  parts.map(({ frame_numbers: numbers }, i) => {
+  parts.map(({ frame_numbers: numbers, sound }, i) => {
+    if (sound) return "The sound";
     if (!numbers) return parts.length === 1 ? "The picture" : `Picture ${i + 1}`;
     return numbers[0] === numbers[1] ? `Frame ${numbers[0]}` : `Frames ${numbers[0]}–${numbers[1]}`;
   });
@@ -164,10 +180,11 @@ export const namesOf = (parts) =>
 export async function picturesOf(id, parts) {
   const names = namesOf(parts);
   const shown = await Promise.all(
-    parts.map(async ({ grid, first, tiles }, i) => {
+    parts.map(async ({ grid, first, tiles, sound }, i) => {
       const whole = { first, step: grid[1], rows: grid[0], columns: grid[1], box: [0, 0, 1, 1] };
       return {
         name: names[i],
+        isSound: Boolean(sound),
         base: await seenBase(id, { name: seenName(i) }),
         grid,
         tiles: /** @type {PictureTile[]} */ (tiles?.length ? tiles : [whole]),

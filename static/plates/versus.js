@@ -17,14 +17,16 @@ import { unitScore } from "./content.js";
 const MEANING = ["second more", "first more"];
 
 /**
- * Describe the likeness of two maps: words where they are the same, and the correlation, always.
+ * Describe the correlation of two maps of a row: words where they are the same, and the number, always.
  * @param {number | null} r
+ * @param {number} maps how many the row has; of more than two, those are meant whose difference is drawn
  * @returns {string}
  */
-export function likeness(r) {
+export function likeness(r, maps) {
   if (r === null) return "no correlation: one map is the same everywhere";
   const shown = `r\u00a0=\u00a0${r < 0 ? "\u2212" : ""}${Math.abs(r).toFixed(2)}`;
-  return r > SAME_FROM ? `same map for both, ${shown}` : `likeness of the two maps: ${shown}`;
+  const which = maps > 2 ? "the two maps of the difference" : "its two maps";
+  return `${which} ${r > SAME_FROM ? "are nearly the same" : "correlate"}: ${shown}`;
 }
 
 /**
@@ -212,7 +214,7 @@ export class Versus extends Matrix {
     /** @param {ScoreMap} map */
     const keep = (map) => map.scores.filter((_, i) => this.content?.[i] ?? true);
     const r = correlation(keep(a), keep(b));
-    const [says, shown] = likeness(r).split(/(?=r\u00a0=)/);
+    const [says, shown] = likeness(r, this.targets.length).split(/(?=r\u00a0=)/);
     badge.replaceChildren(says, el("span", { class: "nb" }, withTerms(shown ?? "")));
     badge.classList.toggle("same", r !== null && r > SAME_FROM);
     plate.state = pair.every((member) => member?.node.dataset.state === "done") ? "done" : "stale";

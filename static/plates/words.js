@@ -92,13 +92,20 @@ function secondText({ text_pair: second, answer, words = [] }) {
 }
 
 /**
+ * What stands before the second text: the first one, and the room between the two; nothing where no text was given, as
+ * with a sound that is written down.
+ * @param {Shown} input
+ */
+const before = ({ text }) => (text ? text + BETWEEN : "");
+
+/**
  * The text as it is shown: the second of two below the first.
  * @param {Shown} input
  * @returns {string}
  */
 export function wholeText(input) {
   const second = secondText(input);
-  return (input.text ?? "") + (second === undefined ? "" : BETWEEN + second);
+  return second === undefined ? (input.text ?? "") : before(input) + second;
 }
 
 /**
@@ -110,10 +117,8 @@ export function wholeText(input) {
 export function unitsOf(input, grain) {
   const text = wholeText(input);
   const isPair = secondText(input) !== undefined;
-  const before = isPair ? (input.text ?? "").length + BETWEEN.length : 0; // the second text
-  const [tokens, words] = isPair
-    ? [moved(input.tokens, before), moved(input.words, before)]
-    : [input.tokens, input.words];
+  const by = isPair ? before(input).length : 0;
+  const [tokens, words] = isPair ? [moved(input.tokens, by), moved(input.words, by)] : [input.tokens, input.words];
   if (grain === "words") return words;
   if (grain === "pieces")
     return tokens

@@ -14,6 +14,16 @@ import { LOST, now, remaining, WaitingLine } from "./waitingline.js";
  *   began: number, expected: number | null, done: number, all: number, isGone: boolean, busyUntil: number}} Question
  */
 
+/**
+ * Say how often the model was asked, and how often it will be; `bound` is "at least" where that may still grow.
+ * @param {number} done
+ * @param {number} all
+ * @param {"" | "at least"} [bound]
+ * @returns {string}
+ */
+export const askedLine = (done, all, bound = "") =>
+  `The model was asked ${[done, "of", bound, all].filter((part) => part !== "").join(" ")} times`;
+
 /** The questions of a tool that wait for their answers, and the line that says so. */
 export class Waiting {
   /** @type {Set<Question>} */
@@ -174,7 +184,8 @@ export class Waiting {
     const times = questions.map(longest).filter(Boolean);
     if (!times.length) return "";
     const counted = questions.find(({ all }) => all > 1);
-    const of = this.bound ? `of ${this.bound}` : "of";
-    return [counted ? `${counted.done} ${of} ${counted.all}` : "The model is asked", times.at(-1)].join(" · ");
+    return [counted ? askedLine(counted.done, counted.all, this.bound) : "The model is asked", times.at(-1)].join(
+      " · ",
+    );
   }
 }

@@ -2,6 +2,7 @@
 // of the part.
 
 import { answered, context2d, formatChange, el } from "../core/dom.js";
+import { targetInWords } from "../core/targets.js";
 
 /**
  * @import { Target } from "../core/schemas.js"
@@ -51,25 +52,42 @@ export class ChangeTable {
   }
 
   /**
-   * `before` and `now` are lists of {label, probability, logit}, the largest first.
+   * `before` and `now` are lists of {label, probability, logit}, the largest first. The answer as it was has a row also
+   * where it is no longer among the first.
    * @param {Target[]} before
    * @param {Target[]} now
    */
   show(before, now) {
-    const known = new Map(before.map((answer) => [answer.label, answer]));
-    /** @param {Target} is */
-    const row = (is) => {
-      const was = known.get(is.label);
-      const cells = [was ? answered(was) : "–", answered(is), was ? formatChange(was, is) : "–"];
-      return el(
+    const rows = changeRows(before, now).map(([name, ...cells]) =>
+      el(
         "tr",
         {},
-        el("th", { scope: "row" }, is.label),
+        el("th", { scope: "row" }, name),
         cells.map((text) => el("td", { class: "num" }, text)),
-      );
-    };
-    this.rows.replaceChildren(...now.map(row));
+      ),
+    );
+    this.rows.replaceChildren(...rows);
   }
+}
+
+/**
+ * The rows of the table: name, as it was, now, change. Of an answer that fell behind the first, it is known that it has
+ * less than the last of them.
+ * @param {Target[]} before
+ * @param {Target[]} now
+ * @returns {string[][]}
+ */
+export function changeRows(before, now) {
+  const known = new Map(before.map((answer) => [answer.label, answer]));
+  const rows = now.map((is) => {
+    const was = known.get(is.label);
+    return [is.label, was ? answered(was) : "–", answered(is), was ? formatChange(was, is) : "–"];
+  });
+  const [first] = before;
+  const last = now.at(-1);
+  if (first && last && !now.some(({ label }) => label === first.label))
+    rows.push([first.label, answered(first), `<${answered(last).replace("<", "")}`, "–"]);
+  return rows;
 }
 
 /**
@@ -78,16 +96,39 @@ export class ChangeTable {
  */
 
 /**
- * Say what removing a word does to the answer: a word may have the largest score, and the answer hold without it.
+ * What the answer becomes without a word, as the end of a sentence: another class, "yes" or "no" of a label on its own,
+ * or the same as before. Empty for a value, which is no answer that could become another.
+ * @param {{target: Target, first?: Target, output?: string}} was
+ * @param {Answered & {first?: Target}} is
+ */
+function becomes({ target, first, output }, { probability, first: now }) {
+  if (output === "regression" || !first || !now) return "";
+  if (output === "sigmoid") {
+    const [before, after] = [target.probability, probability].map((p) => (Number(p) >= 0.5 ? "yes" : "no"));
+    return before === after ? `, still ${after}` : `: ${before} becomes ${after}`;
+  }
+  if (first.label !== now.label) return `, and the answer becomes “${now.label}”, ${answered(now)}`;
+  return first.label === target.label ? " and stays the answer" : `, and the answer stays “${first.label}”`;
+}
+
+/**
+ * Say what removing a word does to what is explained, and to the answer: a word may have the largest score, and the
+ * answer hold without it.
  * @param {string} word
- * @param {Answered} was the answer to the whole text
- * @param {Answered} is the answer without the word
+ * @param {{target: Target, first?: Target, output?: string}} was for the whole text: what is explained, the answer,
+ *   and what the numbers mean
+ * @param {Answered & {first?: Target}} is without the word: what is explained, and the answer
  * @returns {string}
  */
 export function removalLine(word, was, is) {
-  const [before, after] = [was, is].map(answered);
-  if (before !== after) return `Without “${word}”, the word on top, the answer goes from ${before} to ${after}.`;
-  const change = formatChange(was, is);
+  const { target, first } = was;
+  const named = `“${targetInWords(target)}”`;
+  const [before, after] = [target, is].map(answered);
+  const end = becomes(was, is);
+  if (before !== after || end.includes("becomes"))
+    return `Without “${word}”, the word on top, ${named} goes from ${before} to ${after}${end}.`;
+  const change = formatChange(target, is);
   const hardly = /^0( |$)/.test(change) ? "does not change" : "hardly changes";
-  return `The answer does not need “${word}”, the word on top: without it, it ${hardly} (${after}).`;
+  const what = first?.label === target.label ? "The answer" : named;
+  return `${what} does not need “${word}”, the word on top: without it, it ${hardly} (${after}).`;
 }

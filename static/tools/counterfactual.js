@@ -24,13 +24,18 @@ const PARTS = {
 };
 
 /**
- * The classes, and the one that the answer was to become where it is not among them.
+ * The first classes, and those of `labels` that are not among them.
  * @param {Target[]} top
- * @param {string} to
- * @param {number} probability
+ * @param {string[]} labels
+ * @param {{[label: string]: number}} probabilities
+ * @returns {Target[]}
  */
-const withClass = (top, to, probability) =>
-  top.some(({ label }) => label === to) ? top : [...top, { label: to, probability, logit: NaN }];
+const withClasses = (top, labels, probabilities) => [
+  ...top,
+  ...labels
+    .filter((name) => !top.some(({ label }) => label === name))
+    .map((label) => ({ label, probability: probabilities[label], logit: NaN })),
+];
 
 /** The panel over the plates that shows what would change the answer. */
 export class CounterfactualPanel {
@@ -108,9 +113,10 @@ export class CounterfactualPanel {
     this.says.replaceChildren(...unbroken(says));
     this.more.replaceChildren(...unbroken(more));
     this.honest.textContent = honest;
+    const both = [found.answer, found.to];
     this.change.show(
-      withClass(info.top ?? info.targets, found.to, found.before[found.to]),
-      withClass(found.top, found.to, found.after[found.to]),
+      withClasses(info.top ?? info.targets, both, found.before),
+      withClasses(found.top, both, found.after),
     );
     this.node.dataset.hidden = String(found.hidden.length);
     const grid = this.workbench.received.find((map) => map.grid)?.grid ?? [1, 1];

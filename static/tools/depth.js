@@ -1,4 +1,5 @@
-// Does the Transformer matter? A form for inputs of one's own, and what a model's parts, heads and methods do on them.
+// Which parts of the model do the work? A form for inputs of one's own, and what a model's parts, heads and methods do
+// on them.
 
 import { getJSON, modelPath, Problem } from "../core/api.js";
 import { count, el, percent, signedNumber, addStyleSheet, whole, svg } from "../core/dom.js";
@@ -25,7 +26,7 @@ const MEANINGS = {
 const WIDTH = 300; // of a bar's drawing, in its own units
 
 /**
- * The fold "Does the Transformer matter?" for a model.
+ * The fold "Which parts of the model do the work?" for a model.
  * @param {{name: string, kind: string | null}} model
  * @returns {HTMLDetailsElement}
  */
@@ -41,7 +42,7 @@ export function depthFold(model) {
   return el(
     "details",
     { class: "about depth", on: { toggle: open } },
-    el("summary", {}, "Does the Transformer matter?"),
+    el("summary", {}, "Which parts of the model do the work?"),
   );
 }
 

@@ -410,7 +410,7 @@ class Mixer {
     this.likeness.textContent =
       r === null
         ? "r not defined: a map is the same everywhere"
-        : `likeness of the two maps: r\u00a0=\u00a0${r.toFixed(2).replace("-", "\u2212")}`;
+        : `your mix and ${from.rule.title} correlate: r\u00a0=\u00a0${r.toFixed(2).replace("-", "\u2212")}`;
     this.#tell(from, mixed);
   }
 

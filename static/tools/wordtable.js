@@ -220,8 +220,9 @@ class WordTable {
       if (problem.name !== "AbortError") throw problem;
     });
     if (!answer || signal.aborted) return;
-    const is = { probability: answer.probability, logit: answer.logit ?? answer.value };
-    this.removal.textContent = removalLine(text.slice(start, end), target, is);
+    const was = { target, first: info.top?.[0], output: info.output };
+    const is = { probability: answer.probability, logit: answer.logit ?? answer.value, first: answer.top?.[0] };
+    this.removal.textContent = removalLine(text.slice(start, end), was, is);
   }
 
   /**

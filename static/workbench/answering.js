@@ -86,7 +86,9 @@ export class Answering {
     if (isNew) workbench.plateSet.clear();
     if (isNew && before) workbench.focus.set({ at: -1, locked: false });
     workbench.subject.set({ id: question.id, model: question.model, info, done: false });
-    workbench.models.explain(Boolean(question.input.sample), question.modelInfo.detail.labels ?? []);
+    const { sample } = question.input;
+    const isOfSample = workbench.samples.some(({ id, model }) => id === sample && model === question.model);
+    workbench.models.explain(isOfSample, question.modelInfo.detail.labels ?? []);
     if (workbench.kind === "image" || workbench.kind === "clip") carry(question.id, info, question.input.isOwn);
     workbench.write();
     workbench.headline.show(info);

@@ -37,6 +37,8 @@ const targetLine = ({ logit, probability, against }) =>
 export class ClassPage {
   /** @type {(sample: Sample) => boolean} */
   #suits; // whether the model on show can read a sample
+  /** @type {Input | null} that the model of the page does not read: the next model that does is asked about it */
+  #left = null;
   /** @type {Versus | undefined} once several classes are explained */
   versus;
   /** @type {PlaceChoice | undefined} once a model with a task is asked */
@@ -62,10 +64,16 @@ export class ClassPage {
         this.answerChange.setClasses(detail.classes ?? labels.map((label) => ({ label })));
         this.compare.offer();
         page.changed?.(detail);
+        const input = this.#left;
+        if (!input || workbench.question.input || page.lacks?.(detail, input)) return;
+        this.#left = null;
+        queueMicrotask(() => {
+          if (!workbench.question.input) void workbench.ask({ input });
+        });
       },
       examine: async ({ model, detail }, input) => {
         if (!page.lacks?.(detail, input)) return;
-        workbench.pend(false);
+        this.#left = input;
         void workbench.ask({ input: /** @type {any} */ (null), model: model.name }); // nothing, until more is given
         throw new DOMException("", "AbortError");
       },

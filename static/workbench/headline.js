@@ -49,7 +49,7 @@ const judged = (rules, details) =>
   );
 
 /** Which prompt fits best, which a phone has no room for: the shares stand at the prompts. */
-const BEST = /(“[^”]+” fits the whole picture best: .+? among these\.)/;
+const BEST = /(“[^”]+” fits the whole picture best: .+? among the prompts\.)/;
 const LINES = 2; // of the sentence on Prompt, so that the first maps are in sight
 
 const SHARED = "Somebody shared this with you to read. Give the picture or the text yourself to ask more.";

@@ -105,7 +105,11 @@ export class MapSimilarity {
 
   /** Draw the small maps as the large ones are drawn. */
   #draw() {
-    for (const [canvas, { mapCanvas }] of this.#shown)
-      context2d(canvas).drawImage(mapCanvas.canvas, 0, 0, canvas.width, canvas.height);
+    for (const [canvas, { mapCanvas }] of this.#shown) {
+      const { width, height } = mapCanvas.canvas;
+      const part = Math.min(width, height); // of a sheet of frames or a spectrogram the middle, in its proportions
+      const at = [(width - part) / 2, (height - part) / 2];
+      context2d(canvas).drawImage(mapCanvas.canvas, at[0], at[1], part, part, 0, 0, canvas.width, canvas.height);
+    }
   }
 }

@@ -221,6 +221,7 @@ export const mainTarget = (targets) =>
 export const aboutWhich = (targets) =>
   targets[0]?.prompt && targets.length > 1 ? `For ${quoted(targetInWords(mainTarget(targets)))}: ` : "";
 
+const CAPTION = /\b(photo|photograph|picture|image|drawing)\b/i; // in prompts of the form that the thresholds are for
 /** @type {{[kind: string]: string}} */
 const VERDICTS = { not_in_picture: "not found", perhaps_in_picture: "perhaps" };
 /** @type {{[score: string]: string}} */
@@ -312,5 +313,10 @@ export function judgingRules(targets, known) {
     return `A prompt${kind && ` for a ${kind}`} is found from ${what} ${number(most ?? least ?? 0, digits)}${between}.`;
   });
   const isByPatches = lines.some(({ score }) => score === "patch_cosine");
-  return isByPatches ? [...rules, "The likeness to the whole picture does not decide that."] : rules;
+  if (!isByPatches) return rules;
+  const bare = targets.find(({ abstention, label }) => abstention && lineOf(abstention, known) && !CAPTION.test(label));
+  const form =
+    bare &&
+    `The thresholds are of prompts such as “a photo of a dog”: written so, ${quoted(bare.label)} may be judged otherwise.`;
+  return [...rules, "The likeness to the whole picture does not decide that.", ...(form ? [form] : [])];
 }

@@ -127,7 +127,9 @@ export class PlaceChoice {
         on: { click: () => this.#ask(each.at) },
       },
       el("span", {}, each.label),
-      each.says && each.says !== each.label ? el("small", {}, named(each.says)) : "",
+      each.says && each.says !== each.label && !each.label.endsWith(`, ${each.says}`)
+        ? el("small", {}, named(each.says))
+        : "",
     );
   }
 

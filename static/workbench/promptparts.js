@@ -46,6 +46,11 @@ export class PromptParts {
     const reads = details?.reads ?? [];
     this.#isAlone = this.#isRead && !reads.includes("text");
     this.field.alone = !this.#isAlone ? null : reads.includes("sound") ? "sound" : "picture";
+    byId("input-panel-title").textContent = !this.#isRead
+      ? "Your text"
+      : this.#isAlone
+        ? `Your ${this.field.alone}`
+        : "Your picture and text";
     byId("text").hidden = this.#isAlone;
     this.template.hidden = !details?.chat_template;
     this.field.readsVideos = Boolean(details?.reads_videos);

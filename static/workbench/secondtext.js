@@ -31,7 +31,8 @@ function wordingOf({ details, embedded }) {
  * which nobody says whether it was trained on pairs.
  * @param {Pick<Model, "details" | "embedded">} model
  */
-const mayReadTwo = ({ details, embedded }) => Boolean(details?.texts) || (!embedded && !details?.task);
+const mayReadTwo = ({ details, embedded }) =>
+  Boolean(details?.texts) || (!embedded && !details?.task && !details?.picture_grid);
 
 /**
  * Name the field of the text as the model calls it.

@@ -63,7 +63,7 @@ def test_several_that_tie_are_counted_and_the_first_three_methods_named() -> Non
     assert said({**tied, **rest, **RANDOM}) == [
         "Trust LRP:X, LIME or ALTI: 4 of 7 methods tie for first.",
         "No better than chance: TIS and MDA.",
-        "LRP:X 55–65, LIME 53–63 and ALTI 52–62 points (60 pictures, 95\u2009% intervals).",
+        "On 60 pictures, LRP:X lies between 55 and 65\u2009%, LIME between 53 and 63\u2009% (95\u2009% intervals).",
     ]
 
 
@@ -121,9 +121,9 @@ def test_a_run_without_intervals_or_of_few_inputs_says_so() -> None:
     assert said(figures, inputs=1)[2] == "This is a trial: 1 picture is too few to rank methods."
 
 
-def test_values_that_are_no_shares_have_no_points() -> None:
+def test_values_that_are_no_shares_have_no_per_cent() -> None:
     figures: Figures = {"lrp": (0.6, 0.25, True, True), "lime": (0.9, 0.25, False, True)}
-    assert said(figures, "au_mse")[2] == "LRP 0.35–0.85 (60 pictures, 95\u2009% intervals)."
+    assert said(figures, "au_mse")[2] == "On 60 pictures, LRP lies between 0.35 and 0.85 (95\u2009% intervals)."
 
 
 def test_where_no_method_is_trusted_the_size_of_the_intervals_is_said() -> None:

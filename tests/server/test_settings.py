@@ -99,3 +99,13 @@ def test_the_folders_of_data_sets() -> None:
     for wrong, says in (("imagenet", "imagenet=DIR"), ("imagenet=", "imagenet=DIR"), ("a=b,a=c", "a twice")):
         with pytest.raises(ValueError, match=says):
             load_settings({"datasets": wrong}, {})
+
+
+def test_folders_of_models_are_named_without_the_dots_that_browsers_take_out(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    (tmp_path / "here").mkdir()
+    monkeypatch.chdir(tmp_path / "here")
+    names = "./my-ast,models/./mine,../other,./scenes-vit,scenes-vit,hf/a/b.c"
+    settings = load_settings(environ={"VITRINE_MODELS": names, "VITRINE_PINNED_MODELS": "./my-ast"})
+    outside, inside = str(tmp_path / "other"), str(tmp_path / "here" / "scenes-vit")
+    assert settings.models == ("my-ast", "models/mine", outside, inside, "scenes-vit", "hf/a/b.c")
+    assert settings.pinned_models == ("my-ast",)

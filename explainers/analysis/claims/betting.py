@@ -18,6 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 BETS = 20  # shares of the stake that are bet, evenly spaced up to all of it
+STOP_ERROR = 0.05  # with which a search is given up that would have earned a claim
 _HALVINGS = 40  # of the interval in which a bound is searched: exact to 1e-12
 
 
@@ -28,16 +29,18 @@ def log_stake(values: NDArray[np.float64], mean: float) -> float:
     It is the mean over j = 1 .. ``BETS`` of prod_i (1 + (j / BETS) (x_i / mean - 1)), whose expectation is at most 1 if the true mean is
     ``mean`` or less.
     """
-    if not len(values):
+    return _log_stake(*np.unique(values, return_counts=True), mean)
+
+
+def _log_stake(distinct: NDArray[np.float64], counts: NDArray[np.int64], mean: float) -> float:
+    """Return :func:`log_stake` of values of which each of ``distinct`` (m,) was drawn as often as ``counts`` (m,) says."""
+    if not len(distinct):
         return 0.0
     shares = np.arange(1, BETS + 1) / BETS
-    distinct, counts = np.unique(values, return_counts=True)
     factors = 1 + shares[:, None] * (distinct / mean - 1)
     with np.errstate(divide="ignore"):  # all is lost at a draw of 0
         logarithms = np.log(factors) @ counts if factors.min() > 0 else (counts * np.log(np.maximum(factors, 0))).sum(1)
-    from scipy.special import logsumexp  # slow to import
-
-    return float(logsumexp(logarithms) - math.log(BETS))
+    return float(np.logaddexp.reduce(logarithms) - math.log(BETS))
 
 
 def lower_bound(values: NDArray[np.float64], error: float) -> float:
@@ -45,9 +48,10 @@ def lower_bound(values: NDArray[np.float64], error: float) -> float:
     whenever one stopped drawing; 0 if they are too few.
     """
     low, high = 0.0, 1.0
+    distinct, counts = np.unique(values, return_counts=True)
     for _ in range(_HALVINGS):
         middle = (low + high) / 2
-        low, high = (middle, high) if log_stake(values, middle) >= -math.log(error) else (low, middle)
+        low, high = (middle, high) if _log_stake(distinct, counts, middle) >= -math.log(error) else (low, middle)
     return low
 
 
@@ -100,3 +104,27 @@ def draws_needed(as_good: int, share: float, share_error: float, rank_error: flo
         middle = (low + high) // 2
         low, high = (low, middle) if enough(middle) else (middle + 1, high)
     return low
+
+
+@cache
+def is_hopeless(as_good: int, draws: int, share: float, share_error: float, rank_error: float, most: int) -> bool:
+    """Return whether a set cannot be expected to earn a claim: with an error of at most ``STOP_ERROR`` the share of random sets that are as
+    good, ``as_good`` of ``draws``, is larger than the share that ``most`` of them may hold. The other arguments are those of
+    :func:`draws_needed`.
+
+    It is a bet as those for the claim, so that one may look after each draw. To stop costs claims and makes none.
+    """
+    allowed = most_as_good(share, share_error, rank_error, most) / most
+    values = np.concatenate([np.ones(as_good), np.zeros(draws - as_good)])
+    return as_good > 0 and log_stake(values, max(allowed, 1 / most)) >= -math.log(STOP_ERROR)
+
+
+@cache
+def most_as_good(share: float, share_error: float, rank_error: float, most: int) -> int:
+    """Return how many of ``most`` random sets may be as good where a claim can still be made; -1 if none is possible at all. The arguments
+    are those of :func:`draws_needed`.
+    """
+    as_good = 0
+    while draws_needed(as_good, share, share_error, rank_error, most) is not None:
+        as_good += 1
+    return as_good - 1

@@ -18,6 +18,7 @@ are corrected for the number of maps that were looked at: the error is that any 
 from __future__ import annotations
 
 import math
+import weakref
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Annotated, Any
@@ -26,7 +27,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from explainers.analysis.claims.betting import draws_needed, lower_bound, most_draws, upper_bound
+from explainers.analysis.claims.betting import draws_needed, is_hopeless, lower_bound, most_draws, upper_bound
 from explainers.analysis.claims.draws import Draws
 from explainers.analysis.claims.rivals import rival_of
 from explainers.analysis.counterfactual import content_indices, parts_of
@@ -80,7 +81,7 @@ class TriedSize(Record):
     why: Annotated[str, describe("Why it does not; empty where it does.")]
     draws: Annotated[int, describe("How many random sets they were compared with.")]
     as_good: Annotated[int, describe("How many of these lowered the answer as much or more under one filling.")]
-    falls: Annotated[tuple[FillingFall, ...], describe("Of each filling that was tried.")]
+    falls: Annotated[tuple[FillingFall, ...], describe("Of each filling whose fall was found before the search of this size ended.")]
 
     @property
     def low(self) -> float:
@@ -100,11 +101,13 @@ class Claim(Record, name="MapClaim"):
     target: Annotated[str, describe("The label of what is explained.")]
     holds: Annotated[bool, describe("Whether there is a claim.")]
     sentence: Annotated[str, describe("The claim with its error and what that refers to, or why there is none.")]
+    why: Annotated[str, describe("Why there is no claim, in a sentence; empty where there is one.")]
     hidden: Annotated[tuple[tuple[int, ...], ...], describe("The parts of the claim, each with its tokens as indices of the scores.")]
     parts: Annotated[int, describe("How many patches, words or atoms there are.")]
     answer: Annotated[float, describe("The answer to the whole input, from 0 to 1.")]
     fall: Annotated[float | None, describe("By how much the answer falls at least, under any of the fillings; null without a claim.")]
     error: Annotated[float, describe("The largest probability that the claim is wrong.")]
+    share_beaten: Annotated[float, describe("The share of random sets of as many parts that do less, as the claim says.")]
     looked_at: Annotated[int, describe("The number of maps for which the error is corrected.")]
     tried: Annotated[tuple[TriedSize, ...], describe("The sizes that were tried, in order.")]
     answers: Annotated[int, describe("How many answers of the model it took.", key="asked")]
@@ -173,7 +176,9 @@ def claim(
         raise ExplainerError(f"The result is of {result.model} with other weights: pass the model that was explained.")
     if result.prompts or result.windows:
         raise ExplainerError(f"{NEEDS_WHOLE_INPUT} {EXPLAIN_WHOLE_INPUT}")
-    draws = draws_of_result(model, result, label, seed=seed, before_pass=before_pass)
+    # all maps of an explanation share its random sets
+    draws: Draws = model.cached(("claim", weakref.ref(result), label, seed), lambda: draws_of_result(model, result, label, seed=seed))
+    draws.before_pass = before_pass
     count = count_looked_at((each.method, each.target) for each in result.maps) if looked_at is None else looked_at
     return find_claim(draws, ranked_map(maps[0]), result.input, error=error, least=least, looked_at=count)
 
@@ -201,7 +206,7 @@ def draws_of_result(model: Model, result: Explanation, label: str, *, seed: int 
     if result.place is not None:
         model = model.at(result.place.at, Prepared(tensors, (result.input,), ((),)))
     info = next(info for info in result.targets if info.label == label)
-    grid = next((of.patches for of in result.maps if of.target == label), None)
+    grid = next((attribution.patches for attribution in result.maps if attribution.target == label), None)
     output = target_output(model, list(result.labels), info.to_json())
     return draws_of(model, tensors, result.input, grid, output, seed=check_seed(seed), before_pass=before_pass)
 
@@ -218,9 +223,9 @@ class RankedMap:
     is_signed: bool
 
 
-def ranked_map(of: Attribution) -> RankedMap:
+def ranked_map(attribution: Attribution) -> RankedMap:
     """Return a map without what does not belong to its order."""
-    return RankedMap(of.method, of.target, of.scores[of.content], of.signed)
+    return RankedMap(attribution.method, attribution.target, attribution.scores[attribution.content], attribution.signed)
 
 
 def draws_of(
@@ -263,12 +268,12 @@ def answer_from_0_to_1(output: TargetOutput) -> Callable[[Tensor], Tensor]:
     return answer
 
 
-def map_order(of: RankedMap, parts: Sequence[tuple[int, ...]]) -> list[int]:
+def map_order(ranked: RankedMap, parts: Sequence[tuple[int, ...]]) -> list[int]:
     """Return the indices of ``parts`` in the order of a map, its largest score first; a word or an atom of several tokens has their sum if
     scores are signed, else the largest. Of equal ones the earlier goes first.
     """
-    scores = of.scores.double()
-    merged = torch.stack([scores[list(part)].sum() if of.is_signed else scores[list(part)].max() for part in parts])
+    scores = ranked.scores.double()
+    merged = torch.stack([scores[list(part)].sum() if ranked.is_signed else scores[list(part)].max() for part in parts])
     return list(map(int, merged.argsort(descending=True, stable=True)))
 
 
@@ -281,10 +286,16 @@ def sizes_of(parts: int, error: float) -> list[int]:
 
 
 def find_claim(
-    draws: Draws, of: RankedMap, shown: ImageInput | TextInput, *, error: float = ERROR, least: float = LEAST, looked_at: int = 1
+    draws: Draws,
+    ranked: RankedMap,
+    shown: ImageInput | TextInput,
+    *,
+    error: float = ERROR,
+    least: float = LEAST,
+    looked_at: int = 1,
 ) -> Claim:
-    """Search the claim of a map ``of`` an input, ``shown``, by ``draws``, which several maps may share. See :func:`claim`."""
-    order, whole = map_order(of, draws.parts), draws.whole
+    """Search the claim of the map ``ranked`` of an input, ``shown``, by ``draws``, which several maps may share. See :func:`claim`."""
+    order, whole = map_order(ranked, draws.parts), draws.whole
     noun = "patch" if isinstance(shown, ImageInput) else "atom" if isinstance(shown, MoleculeInput) else "word"
     sizes, before = sizes_of(len(order), error), draws.answers
 
@@ -308,18 +319,19 @@ def find_claim(
     if best is not None and draws.rival is not None and attempt(draws.rival.order[: best.size]).holds:
         notes = (f"The {best.size} {draws.rival.words} earn a claim too: they are found without the model.",)
     indices = content_indices(shown, draws.inputs.tokens)
+    why = "" if best else _refusal_in_words(tried, whole, least, noun, len(order))
     return Claim(
-        method=of.method,
-        target=of.target,
+        method=ranked.method,
+        target=ranked.target,
         holds=best is not None,
-        sentence=_claim_in_words(draws, best, of.target, noun, error, looked_at)
-        if best
-        else _refusal_in_words(tried, whole, least, noun, len(order)),
+        sentence=f"No such claim. {why}" if best is None else _claim_in_words(draws, best, ranked.target, noun, error, looked_at),
+        why=why,
         hidden=tuple(tuple(indices[token] for token in draws.parts[i]) for i in order[: best.size]) if best else (),
         parts=len(order),
         answer=whole,
         fall=None if best is None else best.low,
         error=error,
+        share_beaten=SHARE,
         looked_at=looked_at,
         tried=tuple(tried),
         answers=draws.answers - before,
@@ -328,41 +340,63 @@ def find_claim(
 
 
 def _try(draws: Draws, chosen: Sequence[int], bound_error: float, rank_error: float, least: float) -> TriedSize:
-    """Test the set of ``chosen`` parts: look after 8, 24, 56, ... draws and when the claim could hold, and stop as soon as it does or no
-    longer can. ``bound_error`` is that of either bound, ``rank_error`` that of its rank among random sets.
+    """Test the set of ``chosen`` parts: filling by filling, look after 8, 24, 56, ... draws whether a claim can still be expected, and once
+    it can hold go on until it does or no longer can. ``bound_error`` is that of either bound, ``rank_error`` that of the set's rank among
+    random sets.
     """
-    size, drawn = len(chosen), [filling.is_drawn for filling in draws.fillings]
-    bounds: list[FillingFall] = []
-    for i, filling in enumerate(draws.fillings):
-        if not filling.is_drawn:
-            fall = draws.fixed_fall(chosen, i)
-            bounds.append(FillingFall(filling.name, filling.words, fall, fall, is_drawn=False))
-            if fall < least:
-                why = f"replaced by {filling.words}, they lower the answer by {max(0.0, fall):.2f} only"
-                return TriedSize(size, False, why, 0, 0, tuple(bounds))
+    size, fillings = len(chosen), draws.fillings
+    fixed = draws.fixed_falls(chosen)
+    bounds = [FillingFall(fillings[i].name, fillings[i].words, fall, fall, is_drawn=False) for i, fall in fixed.items()]
+    weakest = min(fixed, key=lambda i: fixed[i])
+    if fixed[weakest] < least:
+        why = f"replaced by {fillings[weakest].words}, they lower the answer by {max(0.0, fixed[weakest]):.2f} only"
+        return TriedSize(size, False, why, 0, 0, tuple(bounds))
 
-    def outcome(why: str) -> TriedSize:
-        for filling, column in zip(draws.fillings, falls.T, strict=True):
-            if filling.is_drawn:
-                low, high = fall_bounds(column, draws.whole, bound_error)
-                bounds.append(FillingFall(filling.name, filling.words, low, high, is_drawn=True))
-        return TriedSize(size, not why, why, count, as_good, tuple(bounds))
+    def as_many(count: int, as_good: int) -> str:
+        return f"{as_good} of {count} sets of as many drawn at random lower it as much under a filling"
 
-    count, most = 0, most_draws(SHARE, bound_error, rank_error, MAX_DRAWS)
-    following: int | None = _FIRST_LOOK
-    while following is not None:
-        count = following
-        falls = draws.set_falls(chosen, count)
-        as_good = int((falls - draws.random_falls(size, count) <= TIE).any(1).sum())
-        needed = draws_needed(as_good, SHARE, bound_error, rank_error, most)
-        if needed is None:
-            return outcome(f"{as_good} of {count} sets of as many drawn at random lower it as much under a filling")
+    most = most_draws(SHARE, bound_error, rank_error, MAX_DRAWS)
+    test = (SHARE, bound_error, rank_error, most)
+    fewest = draws_needed(0, *test)
+    assert fewest is not None  # most_draws sees to it
+    # no claim can hold sooner, so fillings are tried one by one till then, first those that are most likely to stop the search
+    is_as_good = np.zeros(fewest, dtype=np.bool_)
+    for i in sorted(range(len(fillings)), key=lambda i: fixed.get(i, math.inf)):
+        for count in _looks(fewest):
+            falls, random_falls = draws.paired_falls(chosen, count, [i])
+            is_as_good[:count] |= falls[:, 0] - random_falls[:, 0] <= TIE
+            as_good = int(is_as_good[:count].sum())
+            if draws_needed(as_good, *test) is None or is_hopeless(as_good, count, *test):
+                return TriedSize(size, False, as_many(count, as_good), count, as_good, tuple(bounds))
+
+    count = fewest
+    while True:
+        falls, random_falls = draws.paired_falls(chosen, count, range(len(fillings)))
+        as_good = int((falls - random_falls <= TIE).any(1).sum())
+        needed = draws_needed(as_good, *test)
+        ends = {i: fall_bounds(falls[:, i], draws.whole, bound_error) for i in range(len(fillings)) if i not in fixed}
+        if needed is None or is_hopeless(as_good, count, *test):
+            why = as_many(count, as_good)
+            break
         if count >= needed:
-            if all(fall_bounds(column, draws.whole, bound_error)[0] >= least for column in falls[:, drawn].T):
-                return outcome("")
+            if all(low >= least for low, _ in ends.values()):
+                why = ""
+                break
+            if count == most:
+                why = f"after {count} draws their mean fall may still be below {least:g}"
+                break
             needed = min(most, count + count // 2)
-        following = min(needed, 2 * count + _FIRST_LOOK) if count < needed else None
-    return outcome(f"after {count} draws their mean fall may still be below {least:g}")
+        count = min(needed, 2 * count)
+    bounds += [FillingFall(fillings[i].name, fillings[i].words, low, high, is_drawn=True) for i, (low, high) in ends.items()]
+    return TriedSize(size, not why, why, count, as_good, tuple(bounds))
+
+
+def _looks(last: int) -> list[int]:
+    """Return the numbers of draws after which a search may be given up: 8, 24, 56, ..., and ``last``."""
+    looks = [_FIRST_LOOK]
+    while (following := 2 * looks[-1] + _FIRST_LOOK) < last:
+        looks.append(following)
+    return [*looks, last] if looks[-1] < last else [last]
 
 
 def fall_bounds(falls: np.ndarray[Any, np.dtype[np.float64]], whole: float, error: float) -> tuple[float, float]:
@@ -380,21 +414,23 @@ def _claim_in_words(draws: Draws, best: TriedSize, target: str, noun: str, error
     number = _SMALL_NUMBERS[count] if count < len(_SMALL_NUMBERS) else str(count)
     names = ", ".join(filling.name for filling in draws.fillings)
     maps = "" if looked_at == 1 else f" and {looked_at} maps looked at"
+    drawn = "fillings and of random sets" if any(filling.is_drawn for filling in draws.fillings) else "random sets"
     fall = math.floor(best.low * 100) / 100  # no more than was shown
     return (
         f"Replacing {these} by any of the {number} fillings ({names}) lowers the probability of {target} by at least {fall:.2f} on "
         f"average, and by more than replacing {best.size} {plural} drawn at random in at least {SHARE:.0%} of draws "
-        f"(error at most {100 * error:g}%, over draws of fillings and of random sets{maps})."
+        f"(error at most {100 * error:g}%, over draws of {drawn}{maps})."
     )
 
 
 def _refusal_in_words(tried: Sequence[TriedSize], whole: float, least: float, noun: str, parts: int) -> str:
     if whole < least:
-        return f"No such claim: the answer is {whole:.2f} and cannot fall by {least:.2f}."
+        return f"The answer is {whole:.2f} and cannot fall by {least:.2f}."
     if not tried:
-        return f"No such claim: of {parts} {_plural(noun, parts)} a random order finds the best too easily."
+        return f"Of {parts} {_plural(noun, parts)} a random order finds the best too easily."
     nearest = max(tried, key=lambda each: (each.draws, -each.as_good, each.low))
-    return f"No such claim for the first {nearest.size} {_plural(noun, nearest.size)}, which come nearest: {nearest.why}."
+    those = f"The first {noun} comes" if nearest.size == 1 else f"The first {nearest.size} {_plural(noun, nearest.size)} come"
+    return f"{those} nearest: {nearest.why}."
 
 
 def _plural(noun: str, count: int) -> str:

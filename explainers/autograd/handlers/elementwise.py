@@ -158,7 +158,7 @@ def add(rec: Recorder, func: TorchFunction, input: Any, other: Any, *, alpha: fl
     if not both and rec.entered and role(rec, tensor) not in OF_ATTENTION:
         a, b = (t if rec.active(t) else _without_copies(t, tensor.shape) for t in (a, b))
     alike = role(rec, a) if both and role(rec, a) == role(rec, b) else None
-    kept = (alike if alike in (Role.SCORES, Role.WEIGHTS) else None) if both else role(rec, tensor)
+    kept = (alike if alike in (Role.SCORES, Role.WEIGHTS, Role.CONTEXT) else None) if both else role(rec, tensor)
     if both and kept is None and any(_is_threshold_of_scores(rec, *pair) for pair in ((a, b), (b, a))):
         kept = Role.SCORES
     if kept == Role.UNNORMALISED and (b if rec.active(a) else a).dim():

@@ -37,8 +37,9 @@ def has_no_bias(node: Node | None) -> bool:
 class Add(Operator):
     """The sum a + b of two paths, or of a path and a constant, which is a bias.
 
-    ``role`` is the role of the path to which a constant is added. Transposed: the samples of both lie along the last of two dimensions.
-    With a role in :data:`OF_ATTENTION` a constant is not counted as a bias term. Shift: the constant is part of a normalisation.
+    ``role`` is the role of the path to which a constant is added, or the one that both paths have. Transposed: the samples of both lie
+    along the last of two dimensions. With a role in :data:`OF_ATTENTION` a constant is not counted as a bias term. Shift: the constant is
+    part of a normalisation.
     """
 
     title = "a sum"
@@ -80,7 +81,7 @@ class Add(Operator):
             kept = unbroadcast(g, ctx.shapes[1 - mean])
             return (kept, None, None, None) if mean else (None, kept, None, None)
         known_later = (lambda: ctx.rec.accumulated_rounding(ctx.position), lambda: ctx.rec.sample_axis(ctx.position, g.shape))
-        total = Sum(saved, both, constant_shares, account, *known_later)
+        total = Sum(saved, both, constant_shares, account, *known_later, joins_attention=both and ctx.role in (Role.WEIGHTS, Role.CONTEXT))
         g_a, g_b = linear.sum(total, g)
         return (
             unbroadcast(g_a, ctx.shapes[0]) if ctx.needs_input_grad[0] else None,

@@ -12,7 +12,7 @@ from explainers.autograd.rules.rule import Rule
 from explainers.autograd.rules.strength import Strength
 from explainers.citation import Citation
 from explainers.errors import ExplainerError
-from explainers.papers import ALI, ATTNLRP, CHEFER, LIBRAGRAD, LRP_PAPER
+from explainers.papers import AGCAM_PAPER, ALI, ATTNLRP, CHEFER, GIM_PAPER, LIBRAGRAD, LRP_PAPER
 
 #: A dict of every backward rule by its name, such as ``libra``.
 RULES: dict[str, Rule] = {
@@ -132,6 +132,13 @@ RULES: dict[str, Rule] = {
             product="half",
             linear="gamma",
             strength=Strength(gamma_convolution=100),
+        ),
+        Rule(name="gim", title="GIM", source=GIM_PAPER, attention="half_temperature", norm="constant", product="half"),
+        Rule(
+            name="cut-attention",
+            title="attention cut",
+            source=AGCAM_PAPER.with_note("whose code detaches what attention takes, so that the gradient passes residuals and MLPs alone"),
+            attention="cut",
         ),
     )
 }

@@ -142,6 +142,7 @@ class Sum:
     account               function to call with the signal, which counts the constant operand as a bias term
     accumulated_rounding  returns the rounding error that the sum has gathered, in units of the last place
     sample_axis           returns where the samples lie; None if along the first axis
+    joins_attention       whether a and b are both weights times values, as in A v - B v, so that the sum is one product over all their keys
     """
 
     saved: Sequence[Tensor]
@@ -150,6 +151,7 @@ class Sum:
     account: Callable[[Tensor], None]
     accumulated_rounding: Callable[[], float]
     sample_axis: Callable[[], SampleAxis | None] = lambda: None
+    joins_attention: bool = False
 
     a = Saved[Tensor](0)  # the first operand
     b = Saved[Tensor](1)  # the second operand

@@ -13,7 +13,7 @@ from explainers.autograd.nodes import Block, Move, Node, Nodes, Role, ancestors
 from explainers.autograd.operators import Add, LinearAttention, LinearMap, MatMul, Normaliser, Pool, Scale, Softmax, swapped
 from explainers.autograd.operators.arithmetic import constant_of
 from explainers.autograd.operators.linear import is_bias, weight_and_bias_of
-from explainers.autograd.products import factor
+from explainers.autograd.products import factor, unmoved
 from explainers.autograd.signals import AttentionParts
 from explainers.models import matrix_products
 
@@ -68,6 +68,16 @@ class Attention:
         if self.product is None or scores is None or scores.operator is not MatMul:
             return False
         return scores.operands[0].shape[-1] != self.product.operands[1].shape[-1]
+
+    @property
+    def is_one_softmax(self) -> bool:
+        """Whether values meet the output of the softmax unchanged: neither mixed between heads, nor scaled, nor added to."""
+        return self.product is not None and len(self.softmax.shape) == 4 and unmoved(self.product.inputs[0]) is self.softmax
+
+    @property
+    def scores(self) -> Tensor | None:
+        """The attention scores of which the softmax was taken, (B, H, queries, keys); None if the recording did not keep them."""
+        return self.softmax.operands[0] if self.softmax.operands else None
 
     def _scores_have_keys_first(self, product: Node, scores: Node, gradient: Gradient) -> bool:
         """Return whether the product of queries and keys, the node ``scores``, has a row for each key instead of one for each query, so

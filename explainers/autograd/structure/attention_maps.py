@@ -403,15 +403,44 @@ def _map_of(stage: list[_Part]) -> AttentionMap:
         in_order = all(part.is_in_order for part in parts)
         arrange: Callable[[Sequence[Tensor], What], Tensor] = lambda values, what: torch.cat(arranged(values, what), 1)  # noqa: E731
         return AttentionMap(sources, arrange, is_usual, len(parts) > 1, in_order, is_turned, readers)
-    if len({part.leads.shape for part in stage}) > 1 or not bool((sum(counts, torch.zeros_like(counts[0])) == 1).all()):
+    groups = _heads_in_chunks(stage, counts)
+    if groups is None:
         of_tokens = torch.stack([count.sum(1) for count in counts]).sum(0)  # by how many heads each token asks
         if bool((of_tokens == of_tokens.max()).all()):
             raise Unreadable(
-                "their attention is computed in chunks of queries and of heads at once, and which chunks are of one head is not known: "
-                "chunks of queries alone, or of heads alone, can be read"
+                "their attention is computed in chunks of queries and of heads at once, and which chunks are of one head is not known, as "
+                "their values differ: chunks of queries alone, of heads alone, or of both with the values of a head computed once can be "
+                "read"
             )
         raise Unreadable("some of their attention is over a part of the tokens alone")
-    return AttentionMap(sources, lambda values, what: torch.stack(arranged(values, what)).sum(0), False, readers=readers)
+
+    def by_head(values: Sequence[Tensor], what: What) -> Tensor:
+        chunks = arranged(values, what)
+        return torch.cat([torch.stack([chunks[number] for number in group]).sum(0) for group in groups], 1)
+
+    return AttentionMap(sources, by_head, False, len(groups) > 1, readers=readers)
+
+
+def _heads_in_chunks(stage: list[_Part], counts: list[Tensor]) -> list[list[int]] | None:
+    """Return the parts of ``stage``, by their numbers, in groups of those whose queries are all tokens together: one group, or else one for
+    each tensor of values, which are those of its heads. ``counts`` say how many queries each token has in each part. None if no such groups
+    cover each token once.
+    """
+    if len({part.leads.shape for part in stage}) == 1 and bool((sum(counts, torch.zeros_like(counts[0])) == 1).all()):
+        return [list(range(len(stage)))]
+    groups: list[list[int]] = []
+    for number, part in enumerate(stage):
+        for group in groups:
+            first, covered = stage[group[0]], sum((counts[each] for each in group), torch.zeros_like(counts[group[0]]))
+            if part.leads.shape != first.leads.shape or bool((covered * counts[number]).any()):
+                continue
+            if part.product.value.shape == first.product.value.shape and torch.equal(part.product.value, first.product.value):
+                group.append(number)
+                break
+        else:
+            groups.append([number])
+    covers = (bool((torch.stack([counts[each] for each in group]).sum(0) == 1).all()) for group in groups)
+    return groups if all(covers) else None
 
 
 def _times_covered(part: _Part) -> Tensor:

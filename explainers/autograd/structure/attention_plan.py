@@ -14,7 +14,7 @@ from explainers.autograd.nodes import Block, Nodes, ancestors
 from explainers.autograd.operators import Add, LinearMap, Norm, Softmax
 from explainers.autograd.structure.attention import Attention, Users, product_with_values
 from explainers.autograd.structure.attention_maps import maps_in
-from explainers.autograd.structure.attention_products import Product, Unreadable, products_of
+from explainers.autograd.structure.attention_products import COMPLEX, Product, Unreadable, attends_in_complex_numbers, products_of
 from explainers.autograd.structure.token_codes import MIXED, NO_SIGNAL, NOTHING, ONE_TOKEN, Pull, tokens_of
 from explainers.autograd.structure.token_mixing import mixes_tokens
 
@@ -64,6 +64,7 @@ class AttentionPlan:
     has_rows_of_some    whether the rows at which some bias acts are not all tokens in their order, such as those of the patches alone
     has_flat_rows       whether these rows are the tokens of a sample one after the other
     biases_of_no_token  the positions of biases in the blocks that act at no token
+    joined_biases       the positions of biases at some rows of several tokens, whose other rows do not lie as the tokens do
     rows_before         by the positions of biases after the blocks: how many rows stand before that of the first token
     cuts_tokens         whether some tokens are thrown away between the blocks or inside them, and others put in their places
     replaces_inside     whether a block puts other tokens in the places of some of its own, or weighs other values for them
@@ -83,6 +84,7 @@ class AttentionPlan:
     has_rows_of_some: bool = False
     has_flat_rows: bool = False
     biases_of_no_token: frozenset[int] = frozenset()
+    joined_biases: frozenset[int] = frozenset()
     rows_before: Mapping[int, int] = field(default_factory=dict)
     cuts_tokens: bool = False
     replaces_inside: bool = False
@@ -266,7 +268,7 @@ def _plan_of_block(nodes: Nodes, block: Block, candidate: Attention | None, pull
     except Unreadable as problem:
         return BlockPlan(False, softmaxes, 0, str(problem))
     if not maps:
-        return BlockPlan(False, softmaxes, 0, _NO_VALUES)
+        return BlockPlan(False, softmaxes, 0, COMPLEX if attends_in_complex_numbers(block) else _NO_VALUES)
     is_usual = len(maps) == len(maps[0].sources) == 1 and maps[0].is_usual
     is_usual = is_usual and candidate is not None and maps[0].sources[0] is candidate.weights
     return BlockPlan(is_usual, softmaxes, len(maps), heads_apart=any(each.heads_apart for each in maps))

@@ -20,6 +20,13 @@ class Unreadable(Exception):
     """Error for attention of a block that cannot be read as maps over its tokens; its text is the end of a sentence that says why."""
 
 
+#: Why attention in complex numbers is not read.
+COMPLEX = (
+    "their attention weights or the values that these meet are complex numbers: real weights can be read where they meet the real and the "
+    "imaginary parts of values, each in a matrix product of real numbers"
+)
+
+
 @dataclass(frozen=True, eq=False)
 class Product:
     """A product of attention weights and values; ``side`` is the index of the operand that holds the weights."""
@@ -323,9 +330,17 @@ def _why_no_attention(product: Node, block: Block) -> str:
         return "their attention is linear: keys meet values before queries do, so that no weights between tokens are made"
     if len(of_weights) > 1 or any(each.role == Role.CONTEXT and softmaxes_behind(each.inputs, block) for each in behind):
         return "attention weights are multiplied with others before they meet values, or again with what these gave"
+    if attends_in_complex_numbers(block):
+        return COMPLEX
     if any(product in ancestors([softmax], [block.start]) for softmax in softmaxes_behind([block.made_by], block)):
         return "their attention weights multiply values number by number, and meet them in no matrix product"
     return "they bring tokens together by a product of two paths that is no attention of a softmax"
+
+
+def attends_in_complex_numbers(block: Block) -> bool:
+    """Return whether ``block`` makes complex numbers of what a softmax in it gave."""
+    inside = ancestors([block.made_by], [block.start])
+    return any(softmaxes_behind([node], block) for node in inside if node.is_complex)
 
 
 def _is_added_outside(nodes: Nodes, block: Block) -> bool:

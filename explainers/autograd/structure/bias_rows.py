@@ -21,6 +21,8 @@ from explainers.autograd.recorder import Operator
 from explainers.autograd.structure.token_codes import MIXED, NO_SIGNAL, NOTHING, ONE_TOKEN, Pull, Tensors, tokens_of
 from explainers.models import matrix_products
 
+#: Fewer numbers in a row do not tell whether it is of one token or of several: the signals may be multiples by chance.
+_MIN_WIDTH = 4
 #: How many random directions tell whether later rows are of later tokens, and how steeply they must.
 _DRAWS, _FOLLOWS = 8, 0.3
 
@@ -40,21 +42,37 @@ class PullAgain(Protocol):
 class BiasRows:
     """The rows of the output of an operator that adds a bias, and the token to which each belongs.
 
-    tokens     the number of the token of each row, counted over all samples; NOTHING for a row that no signal reaches
+    tokens     the number of the token of each row, counted over all samples; NOTHING for a row that no signal reaches, MIXED for one that
+               depends on several tokens
     last_axis  whether the rows are the last axis of the output and the width the one before it; else the width is the last axis
     """
 
     tokens: Tensor
     last_axis: bool
 
+    @property
+    def has_mixed(self) -> bool:
+        """Return whether some rows depend on several tokens each."""
+        return bool((self.tokens == MIXED).any())
+
+    @property
+    def by_place(self) -> Tensor:
+        """The tokens in a shape that broadcasts with the output of the operator."""
+        return self.tokens.unsqueeze(-2 if self.last_axis else -1)
+
     def sum_by_token(self, term: Tensor, count: int) -> tuple[Tensor, Tensor]:
-        """Sum ``term``, a bias term by row, by token, of ``count`` tokens: return the sums (count,), and the sum of the rows that belong to
-        no token.
+        """Sum ``term``, a bias term by row, by token, of ``count`` tokens: return the sums (count,), and the sums by row with 0 at the rows
+        that belong to a token.
         """
-        by_row = (term.mT if self.last_axis else term).sum(-1).flatten()
-        tokens = self.tokens.flatten()
-        sums = by_row.new_zeros(count).index_add_(0, tokens.clamp_min(0), by_row * (tokens >= 0))
-        return sums, (by_row * (tokens < 0)).sum()
+        by_row = (term.mT if self.last_axis else term).sum(-1)
+        is_of_token = self.tokens >= 0
+        sums = by_row.new_zeros(count).index_add_(0, self.tokens.flatten().clamp_min(0), (by_row * is_of_token).flatten())
+        return sums, by_row * ~is_of_token
+
+    def are_by_sample(self, samples: int, tokens: int) -> bool:
+        """Return whether the first axis is of ``samples``, with ``tokens`` each, as far as the rows that belong to a token show it."""
+        sample = torch.arange(samples, device=self.tokens.device).view(-1, *[1] * (self.tokens.dim() - 1))
+        return len(self.tokens) == samples and bool(((self.tokens // tokens == sample) | (self.tokens < 0)).all())
 
 
 @dataclass(frozen=True)
@@ -121,7 +139,7 @@ def are_flat(nodes: Nodes, pull: PullAgain) -> bool:
 
 def find_bias_rows(nodes: Nodes, pull: PullAgain) -> dict[int, BiasRows]:
     """Return, for each bias in the blocks of ``nodes``, to which token each row of its operator's output belongs, by the position of the
-    operator. ``pull`` is a backward pass that stops at attention. A row that depends on several tokens has none.
+    operator, if some row belongs to one. ``pull`` is a backward pass that stops at attention.
     """
     rows_of: dict[int, BiasRows] = {}
     for block in nodes.blocks:
@@ -141,6 +159,7 @@ def rows_in(block: Block, pull: PullAgain) -> dict[int, BiasRows]:
     labels = torch.arange(count, device=block.input.device).view(samples, tokens, 1)
 
     rows_of: dict[int, BiasRows] = {}
+    mixed: dict[int, BiasRows] = {}
     for last_axis in (False, True):
         rows = [(1 - each.dim()) if last_axis else each.dim() - 1 for each in tensors]
         from_below = tokens_of(pushed_by(pull), block.input, labels, count, tensors, rows)
@@ -149,11 +168,15 @@ def rows_in(block: Block, pull: PullAgain) -> dict[int, BiasRows]:
             to_above = tokens_of(pull, block.output, labels, count, tensors, rows)
         for position, above, below in zip(at, to_above, from_below, strict=True):
             whose = _first_known(above, below)
-            if whose is not None and position not in rows_of and bool((whose >= 0).any()) and not bool((whose == MIXED).any()):
-                rows_of[position] = BiasRows(whose, last_axis)
+            if whose is not None and position not in rows_of and bool((whose >= 0).any()):
+                known = BiasRows(whose, last_axis)
+                if not known.has_mixed:
+                    rows_of[position] = known
+                elif at[position].shape[-2 if last_axis else -1] >= _MIN_WIDTH:
+                    mixed.setdefault(position, known)
         if len(rows_of) == len(at):
             break
-    return rows_of
+    return mixed | rows_of
 
 
 def pushed_by(pull: PullAgain) -> Pull:

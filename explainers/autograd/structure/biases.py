@@ -82,11 +82,12 @@ class BiasTerms:
 
     def _add_rows(self, term: Tensor, rows: BiasRows) -> None:
         """Add a term whose rows are of the tokens that ``rows`` tells. Raises ExplainerError for rows of no token among several samples."""
-        sums, rest = rows.sum_by_token(term, self.by_token.numel())
+        samples, tokens = self.by_token.shape
+        sums, of_none = rows.sum_by_token(term, samples * tokens)
         self.by_token += sums.view_as(self.by_token)
-        if len(self.by_token) == 1:
-            self.unplaced += rest
-        elif bool(rest != 0):
+        if rows.are_by_sample(samples, tokens) or samples == 1:
+            self.unplaced += of_none.reshape(samples, -1).sum(1)
+        elif bool(of_none.any()):
             raise ExplainerError("A bias inside the model's blocks acts where several tokens come together. Explain one input at a time.")
 
 
@@ -97,20 +98,24 @@ class BiasFacts:
     elsewhere    whether some bias acts at rows whose tokens its axes do not tell, as they are flattened or sorted
     of_some      whether some bias acts at rows that are not all tokens in their order, such as those of the patches alone
     of_no_token  the positions of the biases that act at no token, although an axis is as long
+    joined       the positions of the biases at some rows of several tokens, whose other rows do not lie as the tokens do
     """
 
     elsewhere: bool = False
     of_some: bool = False
     of_no_token: frozenset[int] = frozenset()
+    joined: frozenset[int] = frozenset()
 
 
-def facts_of_biases(nodes: Nodes, layout: Layout, block_kind: BlockKind, pull: PullAgain) -> BiasFacts:
-    """Return facts about the biases in the blocks of ``nodes``. ``layout`` and ``block_kind`` say how tokens lie, ``pull`` goes back."""
-    elsewhere, of_some, of_no_token = False, False, set[int]()
+def facts_of_biases(nodes: Nodes, layout: Layout, block_kind: BlockKind, pull: PullAgain, *, keeps_order: bool = True) -> BiasFacts:
+    """Return facts about the biases in the blocks of ``nodes``. ``layout`` and ``block_kind`` say how tokens lie, ``pull`` goes back.
+    ``keeps_order``: whether tensors in the blocks with a row for each token have these rows in the order of the tokens.
+    """
+    elsewhere, of_some, of_no_token, joined = False, False, set[int](), set[int]()
     unclear_blocks = [
         block
         for block in nodes.blocks
-        if not all(are_as_tokens(out.shape, block) for out in block.biased.values()) or may_turn_axes(nodes, block)
+        if not keeps_order or not all(are_as_tokens(out.shape, block) for out in block.biased.values()) or may_turn_axes(nodes, block)
     ]
     known = in_place(nodes, pull) if unclear_blocks else set()
     for block in unclear_blocks:
@@ -120,29 +125,34 @@ def facts_of_biases(nodes: Nodes, layout: Layout, block_kind: BlockKind, pull: P
         for position, rows in rows_of.items():
             out = block.biased[position].detach()
             term = torch.rand(out.shape, generator=torch.Generator().manual_seed(0), dtype=torch.float64).to(out)
+            if rows.has_mixed:
+                term = term * (rows.by_place >= 0)
             places = (_BY_AXES, BiasPlaces({position: rows}))
             by_axes, by_rows = (BiasTerms(block.input.detach(), layout, None, block_kind, each) for each in places)
             for terms in (by_axes, by_rows):
                 terms.add(term, torch.ones_like(term), position)
-            elsewhere |= not torch.allclose(by_axes.by_token, by_rows.by_token, rtol=1e-3)
-            of_some |= not _are_all_tokens(rows, out, block, block_kind)
+            if not torch.allclose(by_axes.by_token, by_rows.by_token, rtol=1e-3):
+                elsewhere = True
+                joined |= {position} if rows.has_mixed else set()
+            of_some |= not are_all_tokens(rows, out, block, block_kind)
         unclear = [
             position
             for position, out in block.biased.items()
-            if position not in rows_of and out.requires_grad and out.dim() == 3 and tokens in out.shape[1:] and len(out) == len(block.input)
+            if (position not in rows_of or (rows_of[position].has_mixed and position not in joined))
+            and out.requires_grad
+            and out.dim() == 3
+            and tokens in out.shape[1:]
+            and len(out) == len(block.input)
         ]
         of_no_token |= set(unclear) - follow_tokens(block, unclear, pull)
-    return BiasFacts(elsewhere, of_some, frozenset(of_no_token))
+    return BiasFacts(elsewhere, of_some, frozenset(of_no_token), frozenset(joined))
 
 
-def _are_all_tokens(rows: BiasRows, out: Tensor, block: Block, block_kind: BlockKind) -> bool:
+def are_all_tokens(rows: BiasRows, out: Tensor, block: Block, block_kind: BlockKind) -> bool:
     """Return whether the ``rows`` of ``out``, a tensor in a block, are all tokens of each sample in their order, in the axes in which
-    ``block_kind`` looks for them.
+    ``block_kind`` looks for them; rows of several tokens or of none may be at any place.
     """
-    tokens = block.input.shape[1]
+    samples, tokens = block.input.shape[:2]
     numbers = torch.arange(tokens, dtype=out.dtype, device=out.device).expand(len(out), -1)
-    by_axes = block_kind.spread(numbers, out, block.stream)
-    if by_axes is None:
-        return False
-    by_rows = rows.tokens.unsqueeze(-2 if rows.last_axis else -1).to(out.dtype)
-    return bool(((by_axes == by_rows % tokens) | (by_rows < 0)).all())
+    by_axes = block_kind.spread(numbers, out, block.stream) if rows.are_by_sample(samples, tokens) else None
+    return by_axes is not None and bool(((by_axes == (rows.by_place % tokens).to(out.dtype)) | (rows.by_place < 0)).all())

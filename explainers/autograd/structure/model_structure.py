@@ -54,8 +54,9 @@ from explainers.autograd.structure.bias_rows import (
     find_bias_rows,
     flat_rows,
     rows_before_tokens,
+    rows_in,
 )
-from explainers.autograd.structure.biases import BiasFacts, facts_of_biases
+from explainers.autograd.structure.biases import BiasFacts, are_all_tokens, facts_of_biases
 from explainers.autograd.structure.class_attention import ClassAttention, class_attention, class_attentions
 from explainers.autograd.structure.token_codes import Pull
 from explainers.autograd.structure.token_links import TokenLinks, come_from_elsewhere, links_in, reached_from
@@ -143,7 +144,8 @@ class ModelStructure:
         inner_order = not plan.keeps_order or keeps_inner_order(self._nodes, self._pull)
         outside = attention_outside(self._nodes, read, self._users)
         places = not are_of_no_place(self._nodes)
-        biases = facts_of_biases(self._nodes, self._layout, self._block_kind, self._pull) if self._has_row else BiasFacts()
+        how = self._nodes, self._layout, self._block_kind, self._pull
+        biases = facts_of_biases(*how, keeps_order=inner_order) if self._has_row else BiasFacts()
         elsewhere = not inner_order or biases.elsewhere
         links = self._links(plan) if plan.keeps_order else []
         return replace(
@@ -156,6 +158,7 @@ class ModelStructure:
             has_flat_rows=elsewhere and inner_order and are_flat(self._nodes, self._pull),
             has_rows_of_some=biases.of_some,
             biases_of_no_token=biases.of_no_token,
+            joined_biases=biases.joined,
             rows_before=rows_before_tokens(self._nodes, self._pull),
             cuts_tokens=any(each.is_cut_inside or each.is_cut_behind for each in links),
             replaces_inside=any(each.is_replaced_inside for each in links),
@@ -172,13 +175,21 @@ class ModelStructure:
         if self.plan is None or not self.plan.has_rows_elsewhere:
             return {}
         flat = flat_rows(self._nodes) if self.plan.has_flat_rows else None
-        return find_bias_rows(self._nodes, self._pull) if flat is None else flat
+        if flat is not None:
+            return flat
+        known, joined = find_bias_rows(self._nodes, self._pull), self.plan.joined_biases
+        return {position: rows for position, rows in known.items() if position in joined or not rows.has_mixed}
 
-    def find_bias_rows(self) -> dict[int, BiasRows]:
-        """Return the rows of each bias in the blocks whose tokens are known, by the position of its operator, also where they lie as the
-        tokens do. The recording must have kept what the operators gave.
+    def rows_out_of_order(self) -> dict[int, BiasRows]:
+        """Return the rows of each bias in the blocks, by the position of its operator, whose rows of one token are not all tokens in their
+        order. The recording must have kept what the operators gave.
         """
-        return find_bias_rows(self._nodes, self._pull)
+        return {
+            position: rows
+            for block in self._nodes.blocks
+            for position, rows in rows_in(block, self._pull).items()
+            if not are_all_tokens(rows, block.biased[position].detach(), block, self._block_kind)
+        }
 
     @cached_property
     def bias_places(self) -> BiasPlaces:
@@ -299,6 +310,19 @@ class ModelStructure:
         """The queries, keys, values, weights and outputs of each block's attention; None if they cannot be found."""
         return [None if each is None else each.parts(self._gradient) for each in self._attentions]
 
+    @property
+    def has_scores(self) -> bool:
+        """Whether each block has one attention whose weights are a softmax of scores and nothing else."""
+        return all(each is not None and each.is_one_softmax for each in self._attentions)
+
+    @property
+    def scores_and_values(self) -> list[tuple[Tensor, Tensor]]:
+        """The attention scores (B, H, S, S) before the softmax, and the values (B, H, S, d), of each block; one head where heads share
+        values. For a model that :attr:`has_scores`, in a recording that keeps them.
+        """
+        pairs = [(each.scores, each.value) for each in self._attentions if each is not None]
+        return [(scores, value) for scores, value in pairs if scores is not None and value is not None]
+
     def why_no_parts(self, block: int) -> NoParts | None:
         """Return what about the attention maps of a ``block`` keeps its queries, keys and values from being read; None if nothing does.
         Also None if it has no map, or one that is no softmax of queries and keys.
@@ -319,7 +343,9 @@ class ModelStructure:
             return "another width"
         if maps[0].sources[0].dim() != len(("batch", "heads", "queries", "keys")):
             return "other axes"
-        return "keys first" if maps[0].is_turned else None
+        if maps[0].is_turned:
+            return "keys first"
+        return None if attention is not None else "other axes"
 
     @cached_property
     def attention_inputs(self) -> list[Tensor | None]:

@@ -36,6 +36,15 @@ class _Bar:
     high: float
 
 
+def rows_of_slices(folder: Path) -> frozenset[int]:
+    """Return the indices of the rows that belong to a slice of the report in ``folder``; empty if there is none, or it cannot be read."""
+    try:
+        document = json.loads((folder / SLICES).read_text("utf-8"))
+        return frozenset(int(index) for each in document["slices"] for index in each["rows"])
+    except (OSError, ValueError, KeyError, TypeError):
+        return frozenset()
+
+
 def write_report(result: Slices, collection: Collection, folder: Path | None = None, title: str = "") -> Path:
     """Write ``slices.json`` and the page ``slices.html`` on the slices of ``collection`` to ``folder``, by default that of the collection,
     where the page Collection links it. ``title`` names the data, by

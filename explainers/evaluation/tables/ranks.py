@@ -11,7 +11,6 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.stats import rankdata
 
 from explainers.evaluation.statistics import ALPHA, BOOTSTRAP_DRAWS, Numbers, without_rounding
 
@@ -43,6 +42,8 @@ def ranks_of(values: Numbers, direction: str) -> Numbers:
     smallest; equal values share their mean rank.
     """
     values = without_rounding(values)
+    from scipy.stats import rankdata  # takes a second to import
+
     ranks: Numbers = rankdata(-values if direction == "higher" else values, axis=-1)
     return ranks
 

@@ -11,7 +11,7 @@ from explainers.methods.about import BREAKS, EPSILON, EXACT, LAYERS, About
 from explainers.methods.declaration import Name, Promise
 from explainers.methods.registry import GRADIENT_ALSO, INTEGRATED, method
 from explainers.methods.specs import Option
-from explainers.papers import ALI, ATTNLRP, FULLGRAD, LIBRAGRAD
+from explainers.papers import ALI, ATTNLRP, FULLGRAD, GIM_PAPER, LIBRAGRAD
 from explainers.records.trace import MethodOutput, Trace, from_pixels, inner_products, over_blocks
 
 AT = Option(
@@ -48,7 +48,7 @@ def _note_epsilon(trace: Trace, method: str) -> None:
         arxiv="1605.01713",
     ),
     rule="gradient",
-    also=GRADIENT_ALSO,
+    also=(*GRADIENT_ALSO, "gim"),
     signed=True,
     default=True,
     promise=Promise(("libra",), "the explained number, but for what the biases add", not_with={"at": "pixels"}),
@@ -60,6 +60,7 @@ def _note_epsilon(trace: Trace, method: str) -> None:
         "attnlrp-epsilon": Name("AttnLRP with ε", RULES["attnlrp-epsilon"].source),
         "cp-lrp": Name("CP-LRP", RULES["cp-lrp"].source),
         "cp-lrp-gamma": Name("CP-LRP with γ", RULES["cp-lrp-gamma"].source),
+        "gim": Name("GIM", GIM_PAPER),
     },
     options={"integrated": INTEGRATED, "at": AT},
     reads=("block_inputs[0]",),
@@ -67,7 +68,7 @@ def _note_epsilon(trace: Trace, method: str) -> None:
         formula=(r"s_j = \sum_d x^1_{j,d} \nabla x^1_{j,d}",),
         words=(
             "Each embedded token times the signal that came back to it. With the rules of Ali et al. this is "
-            "Conservative LRP, with those of Achtibat et al. AttnLRP."
+            "Conservative LRP, with those of Achtibat et al. AttnLRP, with those of Edin et al. GIM."
         ),
         trust=f"Do not trust it with the ordinary gradient. {EXACT}",
         fails=BREAKS,

@@ -1,4 +1,4 @@
-"""Methods that weigh attention or its gradient by what the tokens do: TokenTM, LeGrad, Grad-ECLIP."""
+"""Methods that weigh attention or its gradient by what the tokens do or how well they fit: TokenTM, LeGrad, AGCAM, Grad-ECLIP."""
 
 from __future__ import annotations
 
@@ -10,8 +10,10 @@ from explainers.autograd.signals import fields_of
 from explainers.citation import Citation
 from explainers.errors import ExplainerError
 from explainers.methods.about import About
+from explainers.methods.declaration import Name
 from explainers.methods.registry import GRADIENT_ALSO, INTEGRATED, method
 from explainers.methods.specs import Option
+from explainers.papers import AGCAM_PAPER
 from explainers.records.trace import MethodOutput, Trace, over_blocks
 
 
@@ -151,6 +153,61 @@ def legrad(trace: Trace, layers: int = 2) -> MethodOutput:
         assert signal is not None
         terms.append((signal.clamp(min=0).mean(1) * rows[:, :, None]).sum(1) / rows.sum(1, keepdim=True))
     return over_blocks(terms, first=blocks - layers)
+
+
+#: Said of a map that is read at a class token which the head does not read.
+NOTHING_ARRIVES = (
+    "The head of this model does not read the class token, and under this rule no gradient passes attention, so its row has none: "
+    "agcam:gradient?row=class_token differentiates attention, agcam?row=mean takes the rows of all tokens."
+)
+
+
+@method(
+    "agcam",
+    title="AGCAM",
+    family="attention_gradient",
+    source=AGCAM_PAPER,
+    rule="cut-attention",
+    also=("gradient", *GRADIENT_ALSO),
+    signed=False,
+    needs=("attention", "class_token", "scores"),
+    passes="2 forward, 1 backward",
+    summed=True,
+    named={"gradient": Name("AGCAM, ordinary gradient", AGCAM_PAPER.with_note("with the gradient through attention too"))},
+    reads=("contexts",),
+    about=About(
+        formula=(r"s_j = \sum_{l=1}^{L} \sum_h \left(\nabla A^l_{h,c,j}\right)^{+} \sigma\left(e^l_{h,c,j}\right)",),
+        words=(
+            "In every block and head: how well the key of a token fits the query of the classification token, times how much the answer "
+            "would gain if more of that token were taken."
+        ),
+        trust="Use it for the place of a class in a picture: a sigmoid of scores shows whole things where a softmax picks out few patches.",
+        fails=(
+            "As published, no gradient goes back through attention, so what a block adds is seen only where later blocks keep it at the "
+            "same token: agcam:gradient lets it through, which is another map. What speaks against the class is left out. The sigmoid of "
+            "large scores is nearly the same for all tokens, and then the gradient alone tells them apart."
+        ),
+        line="Where the model looks in all layers, counting what would make the answer surer.",
+    ),
+)
+def agcam(trace: Trace) -> MethodOutput:
+    """Positive gradient of attention times the sigmoid of its scores before the softmax, summed over heads and blocks.
+
+    s_j = sum_l sum_h max(0, grad A^l_hcj) sigmoid(e^l_hcj) in the row c of the classification token, e the scaled and masked products of
+    queries and keys. By default grad is the gradient with what attention takes held constant, as the published code detaches it; under
+    the rule ``gradient`` the ordinary one. Under any rule it is that of the product of weights and values, before a factor of one half.
+    The model runs once more, to keep the scores. Where the head pools, ``row=mean`` takes the mean over the rows of all tokens.
+    """
+    assert trace.rule is not None
+    if trace.row == "class_token" and trace.layout.class_token is None and trace.rule.choice("attention").weights_are_constant:
+        trace.note(NOTHING_ARRIVES)
+    maps = []
+    recording = trace.rerun(keeps_scores=True)  # lives as long as its structure is asked
+    for (scores, value), signal in zip(recording.structure.scores_and_values, trace.signals_with("contexts").contexts, strict=True):
+        assert signal is not None
+        gradient = signal @ value.detach().mT  # of the weights that meet these values
+        maps.append(trace.class_row(gradient.clamp(min=0) * scores.detach().sigmoid()).sum(1))
+    return over_blocks(maps)
 
 
 @method(

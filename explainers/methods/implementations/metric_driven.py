@@ -40,7 +40,7 @@ def search_beginning(ask: Ask, ranking: Sequence[int], candidates: int, blurred:
     left = list(ranking)
     while left:
         tried = left[:candidates]
-        values = ask(_with_each(shown, tried, len(ranking)))
+        values = ask(with_each(shown, tried, len(ranking)))
         best = int(values.argmax())
         shown.append(tried[best])
         left.remove(tried[best])
@@ -60,13 +60,13 @@ def search_rest(ask: Ask, ranking: Sequence[int], candidates: int, beginning: Se
     left = [patch for patch in reversed(ranking) if patch not in set(beginning)]
     while left:
         tried = left[:candidates]
-        least = int(ask(_with_each(shown, tried, len(ranking))).argmin())
+        least = int(ask(with_each(shown, tried, len(ranking))).argmin())
         shown.append(tried[least])
         left.remove(tried[least])
     return [*beginning, *reversed(shown)]
 
 
-def _with_each(shown: Sequence[int], tried: Sequence[int], patches: int) -> Tensor:
+def with_each(shown: Sequence[int], tried: Sequence[int], patches: int) -> Tensor:
     """Return masks bool (tried, patches), each of which shows the ``shown`` patches and one of the ``tried``."""
     keep = torch.zeros(len(tried), patches, dtype=torch.bool)
     keep[:, list(shown)] = True
@@ -152,7 +152,7 @@ def blur_picture(pixels: Tensor, side: int = BLUR) -> Tensor:
 
 
 @dataclass(frozen=True)
-class _Pictures:
+class SegmentedPicture:
     """The picture of one sample, ``pixels``, for showing only some of its superpixels to the model; ``segments`` (height, width) holds the
     superpixels' numbers.
     """
@@ -172,7 +172,7 @@ class _Pictures:
         return torch.cat(parts)
 
 
-def _squares(grid: tuple[int, int], size: tuple[int, int]) -> Tensor:
+def patch_squares(grid: tuple[int, int], size: tuple[int, int]) -> Tensor:
     """Return for each pixel (height, width) of a picture of ``size`` the number of the patch that it lies in, counted row by row. ``grid``
     is the number of rows and columns of patches.
     """
@@ -226,7 +226,7 @@ def mda(trace: Trace, gamma: float = 0.5, candidates: int = 28) -> MethodOutput:
     assert grid is not None
     for sample in range(len(trace.mask)):
         height, width = tensors_of(trace, sample)["pixel_values"].shape[-2:]
-        values = scores_of_search(trace, sample, _squares(grid, (height, width)), None, gamma, candidates)
+        values = scores_of_search(trace, sample, patch_squares(grid, (height, width)), None, gamma, candidates)
         scores[sample, trace.layout.prefix : trace.layout.prefix + len(values)] = values.to(scores)
     return MethodOutput(scores)
 
@@ -243,7 +243,7 @@ def scores_of_search(trace: Trace, sample: int, segments: Tensor, ranking: Seque
     sizes = segments.flatten().bincount()
     count = len(sizes)
     candidates = min(candidates, 2 * math.isqrt(count))
-    pictures = _Pictures(PixelQuestion(trace, sample), pixels, segments.to(pixels.device))
+    pictures = SegmentedPicture(PixelQuestion(trace, sample), pixels, segments.to(pixels.device))
     black = torch.zeros_like(pixels)
     blurred, blurred_value = _forgotten(trace, pictures, pixels)
     whole, black_value = (float(value) for value in pictures.on(black, torch.tensor([[True], [False]]).expand(2, count)))
@@ -262,7 +262,7 @@ def scores_of_search(trace: Trace, sample: int, segments: Tensor, ranking: Seque
     return torch.zeros(count, dtype=torch.float64).scatter(0, torch.tensor(order), values)
 
 
-def _forgotten(trace: Trace, pictures: _Pictures, pixels: Tensor) -> tuple[Tensor, float]:
+def _forgotten(trace: Trace, pictures: SegmentedPicture, pixels: Tensor) -> tuple[Tensor, float]:
     """Blur the picture ``pixels`` of ``trace``, asked through ``pictures``, more and more until the probability of the answer is below 1 %;
     return the blurred picture and that probability. If it is never below, the least blurred picture of the search is returned.
     """

@@ -1,5 +1,4 @@
-"""Grad-CAM and related methods at the input of a block's attention, on patches alone: the usual recipe for ViTs, and RefineCAM's product
-over blocks.
+"""Grad-CAM and related methods at the input of a block's attention: the usual recipe for ViTs, CDAM, and RefineCAM's product over blocks.
 
 What attention is given is the output of the block's first norm in a ViT, the layer that pytorch-grad-cam and torch-cam name for one.
 """
@@ -15,7 +14,7 @@ from explainers.citation import Citation
 from explainers.methods.about import About
 from explainers.methods.registry import GRADIENT_ALSO, method
 from explainers.methods.specs import Option
-from explainers.records.trace import MethodOutput, Trace
+from explainers.records.trace import MethodOutput, Trace, inner_products
 
 #: A map (B, patches) of activations and gradients (B, patches, D), before negative numbers are cut off.
 Cam = Callable[[Tensor, Tensor], Tensor]
@@ -117,6 +116,41 @@ def pytorch_grad_cam(trace: Trace, cam: str = "gradcam") -> Tensor:
     The classification token takes no part. cam= has its other methods, at the same place.
     """
     return _on_patches(trace, _positive(trace, RECIPE[cam], trace.attention_inputs[-1], trace.attention_input_grad(-1)))
+
+
+@method(
+    "cdam",
+    title="CDAM",
+    family="gradients",
+    source=Citation(
+        authors="Brocki et al.", year=2023, title="Class-Discriminative Attention Maps for Vision Transformers", arxiv="2312.02364"
+    ),
+    rule="gradient",
+    also=GRADIENT_ALSO,
+    signed=True,
+    needs=("attention_input",),
+    reads=("attention_inputs[-1]",),
+    about=About(
+        formula=(r"s_j = \sum_d z_{j,d} \nabla z_{j,d}, \quad z = \text{LN}\left(x^L\right)",),
+        words="HiResCAM one step later: token times gradient at the first norm of the last block, as attention takes it.",
+        trust=(
+            "Use it as HiResCAM, where the head reads one token: the normalisation that makes HiResCAM's sum almost zero lies before the "
+            "place where this one is read."
+        ),
+        fails=(
+            "Late tokens are mixtures of many patches, so the place may be wrong. Patches reach the answer through the last attention "
+            "alone. The authors' smooth and integrated forms average it over changed tokens, and are not here."
+        ),
+        line="What each part adds to the answer, as the last layer reads it.",
+    ),
+)
+def cdam(trace: Trace) -> MethodOutput:
+    """Each token at the first norm of the last block times its gradient, summed over the width: sum_d z grad z.
+
+    z is what the last attention takes; where a block normalises after attention, that is the block's input, and the map is HiResCAM's. The
+    published code leaves the classification token out.
+    """
+    return inner_products(trace.attention_inputs[-1], trace.attention_input_grad(-1))
 
 
 @method(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 import torch
@@ -18,23 +18,30 @@ from explainers.methods.declaration import Promise
 from explainers.methods.implementations.gradients import AT
 from explainers.methods.registry import GRADIENT_ALSO, method
 from explainers.methods.seed_correlations import add_seed_correlations, group_of
-from explainers.methods.specs import Option
+from explainers.methods.specs import Option, block_of
 from explainers.models.passes import Passes
 from explainers.records.trace import MethodOutput, Trace, from_pixels
 
 MOST_STEPS = 1000
 NOISY_DRAWS = Option(int, 32, "noisy inputs to average over", minimum=1, maximum=1000)
+PATH_AT = replace(
+    AT,
+    help="where the path runs: over the embedded tokens, over the pixels, then summed over each patch, or with block:N over the tokens "
+    "that enter block N, counted from 0",
+    blocks="index",
+)
 PATH_TOLERANCE = 0.05  # of the explained difference: what Integrated Gradients may miss before its map says so
 
 
-def _gradients(trace: Trace, at: str, values: Callable[[Tensor, int, int], Tensor], count: int) -> list[Tensor]:
-    """Return the signals of the backward pass at ``count`` changed inputs of ``trace``, as a list of (B, number, ...); ``at`` says whether
-    pixels or embedded tokens are changed. ``values(x, first, number)`` makes ``number`` of the inputs, (B * number, ...), beginning with
-    the one numbered ``first``, from x repeated that often; it may be called more than once for the same ones.
+def gradients_at(trace: Trace, at: str, values: Callable[[Tensor, int, int], Tensor], count: int) -> list[Tensor]:
+    """Return the signals of the backward pass at ``count`` changed inputs of ``trace``, as a list of (B, number, ...); ``at`` says what is
+    changed: pixels, embedded tokens, or tokens at the input of a block (block:N). ``values(x, first, number)`` makes ``number`` of the
+    inputs, (B * number, ...), beginning with the one numbered ``first``, from x repeated that often; it may be called more than once for
+    the same ones.
     """
     rule = trace.rule
     assert rule is not None
-    batch = len(trace.block_inputs[0])
+    batch, block = len(trace.block_inputs[0]), block_of(at)
 
     def gradients_of(first: int, number: int) -> Tensor:
         def move(x: Tensor) -> Tensor:
@@ -43,10 +50,10 @@ def _gradients(trace: Trace, at: str, values: Callable[[Tensor, int, int], Tenso
         if at == "pixels":
             recording = trace.rerun(number, pixels=True, change=lambda name, t: move(t) if name == "pixel_values" else t)
         else:
-            recording = trace.rerun(number, entry=move)
-        fields = fields_of(["pixels" if at == "pixels" else "block_inputs[0]"])
+            recording = trace.rerun(number, entry=move, entry_block=block)
+        fields = fields_of(["pixels" if at == "pixels" else f"block_inputs[{block or 0}]"])
         signals = recording.cached_backward(rule, trace.chosen.repeat(number).output_gradient(recording.logits, rule), fields)
-        signal = signals.pixels if at == "pixels" else signals.block_inputs[0]
+        signal = signals.pixels if at == "pixels" else signals.block_inputs[block or 0]
         assert signal is not None
         rows: Tensor = signal.unflatten(0, (batch, number))
         return rows
@@ -54,19 +61,50 @@ def _gradients(trace: Trace, at: str, values: Callable[[Tensor, int, int], Tenso
     return list(Passes(trace.repeats_at_once(INNER_BATCH)).run(count, gradients_of))
 
 
-def _baseline(trace: Trace, at: str, name: str) -> Tensor:
-    """Return the start of the path of integrated gradients, in the shape of the pixels or of the embedded tokens (``at``) of ``trace``:
-    zeros, or the embedded padding token (``name`` is "zero" or "pad").
+def mean_gradient(trace: Trace, at: str, start: Tensor, points: Sequence[float], weights: Sequence[float]) -> Tensor:
+    """Return the sum with ``weights`` of the signals at ``points`` from 0 to 1 of the straight path from ``start`` to the values ``at`` a
+    place of ``trace``, in their shape.
     """
-    x = trace.pixel_values if at == "pixels" else trace.block_inputs[0]
+    x = values_at(trace, at)
+
+    def values(copies: Tensor, first: int, number: int) -> Tensor:
+        alphas = torch.tensor(points[first : first + number], dtype=x.dtype, device=x.device).repeat(len(x))
+        alphas = alphas.view(-1, *[1] * (x.dim() - 1))
+        return start.repeat_interleave(number, 0) * (1 - alphas) + copies * alphas
+
+    total, step = torch.zeros_like(x), 0
+    for signal in gradients_at(trace, at, values, len(points)):
+        share = torch.tensor(weights[step : step + signal.shape[1]], dtype=x.dtype, device=x.device)
+        total += torch.tensordot(share, signal, ([0], [1]))
+        step += signal.shape[1]
+    return total
+
+
+def values_at(trace: Trace, at: str) -> Tensor:
+    """Return the pixels, the embedded tokens or the tokens that enter block N of the pass of ``trace``; ``at`` is pixels, tokens or
+    block:N.
+    """
+    if at == "pixels":
+        return trace.pixel_values
+    block, model = block_of(at), trace.recording.model
+    if block is not None and block % len(model.blocks) == 0 and model.entry is not model.blocks[0]:  # a norm may follow x^1
+        return trace.rerun(entry=lambda x: x, entry_block=block).block_inputs[0].detach()
+    return trace.block_inputs[block or 0]
+
+
+def _baseline(trace: Trace, at: str, name: str) -> Tensor:
+    """Return the start of the path of integrated gradients, in the shape of the values ``at`` a place of ``trace``: zeros, or what padding
+    tokens are there (``name`` is "zero" or "pad").
+    """
+    x = values_at(trace, at)
     if name == "zero":
         return torch.zeros_like(x)
     config = getattr(trace.recording.model.module, "config", None)
     padding = getattr(config, "pad_token_id", None)
-    if trace.recording.model.kind != "text" or trace.recording.model.reads_pictures or at != "tokens" or padding is None:
+    if trace.recording.model.kind != "text" or trace.recording.model.reads_pictures or at == "pixels" or padding is None:
         raise ExplainerError("baseline=pad is for texts whose model names a padding token; choose baseline=zero.")
     blank = trace.rerun(change=lambda key, t: torch.full_like(t, padding) if key == "input_ids" else t)
-    return blank.block_inputs[0].detach()
+    return blank.block_inputs[block_of(at) or 0].detach()
 
 
 @method(
@@ -94,7 +132,7 @@ def _baseline(trace: Trace, at: str, name: str) -> Tensor:
         "baseline": Option(
             str, "zero", "start of the path: zeros, or for a text the embedded padding token at every place", choices=("zero", "pad")
         ),
-        "at": AT,
+        "at": PATH_AT,
     },
     about=About(
         formula=(r"s_j = \sum_d \left(x_{j,d} - x'_{j,d}\right) \int_0^1 \nabla f\left(x' + a (x - x')\right)_{j,d} \, da",),
@@ -114,30 +152,17 @@ def integrated_gradients(
     """Input minus baseline, times the mean gradient along the straight path between them.
 
     sum_d (x - x') int_0^1 grad f(x' + a (x - x')) da at x^1, baseline zero for the whole of x^1 (position embedding and classification
-    token included), or at the pixels. The error reported is |f(x) - f(x') - sum of the scores|. ``steps`` and ``quadrature`` give the
-    points of the integral.
+    token included), at the pixels, or with at=block:N at the tokens that enter block N. The error reported is |f(x) - f(x') - sum of the
+    scores|. ``steps`` and ``quadrature`` give the points of the integral.
     """
     points, weights = integration.quadrature(quadrature, steps)
-    x = trace.pixel_values if at == "pixels" else trace.block_inputs[0]
     start = _baseline(trace, at, baseline)
-
-    def values(copies: Tensor, first: int, number: int) -> Tensor:
-        alphas = torch.tensor(points[first : first + number], dtype=x.dtype, device=x.device).repeat(len(x))
-        alphas = alphas.view(-1, *[1] * (x.dim() - 1))
-        return start.repeat_interleave(number, 0) * (1 - alphas) + copies * alphas
-
-    total = torch.zeros_like(x)
-    step = 0
-    for signal in _gradients(trace, at, values, steps):
-        share = torch.tensor(weights[step : step + signal.shape[1]], dtype=x.dtype, device=x.device)
-        total += torch.tensordot(share, signal, ([0], [1]))
-        step += signal.shape[1]
-    product = (x - start) * total
+    product = (values_at(trace, at) - start) * mean_gradient(trace, at, start, points.tolist(), weights.tolist())
     if at == "pixels":
         start_recording = trace.rerun(change=lambda name, t: start if name == "pixel_values" else t)
         output, sums = from_pixels(trace, product.sum(1), terms=product), product.flatten(1).sum(1)
     else:
-        start_recording = trace.rerun(entry=lambda _: start)
+        start_recording = trace.rerun(entry=lambda _: start, entry_block=block_of(at))
         output, sums = MethodOutput(product.sum(-1)), product.sum((1, 2))
     difference = trace.value() - trace.value(start_recording.logits)
     error = (difference - sums).abs()
@@ -214,7 +239,7 @@ def smoothgrad(trace: Trace, sigma: float = 0.15, draws: int = 32, at: str = "to
             generator.set_state(state)
         return copies + torch.stack([noise(sample) for sample in range(len(x)) for _ in range(number)])
 
-    gradients = torch.cat(_gradients(trace, at, values, draws), 1)
+    gradients = torch.cat(gradients_at(trace, at, values, draws), 1)
 
     def map_of(draw: Tensor) -> MethodOutput:
         size = draw.mean(1).abs()

@@ -37,9 +37,9 @@ _AROUND = (nn.DataParallel, nn.parallel.DistributedDataParallel, torch.optim.swa
 
 def library_of(module: nn.Module) -> Library:
     """Return the library that the class of ``module`` comes from; "torch" for a user's own."""
-    transformers = sys.modules.get("transformers")
     if isinstance(module, WordsAndPatches):
         return "transformers"
+    transformers = sys.modules.get("transformers.modeling_utils")  # imported by every model of transformers, and slow to import for others
     if transformers is not None and isinstance(module, transformers.PreTrainedModel):
         return "transformers"
     if openclip.encodes(module):

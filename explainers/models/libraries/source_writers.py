@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -57,41 +57,30 @@ def source_tensors(module: nn.Module, tensors: Mapping[str, Tensor]) -> dict[str
 
 def start_of_sound(module: Any, tensors: Mapping[str, Tensor]) -> list[int]:
     """Return the ids with which the decoder of ``module``, a Whisper, begins for the sound in ``tensors``: its start, the language (that of
-    its settings, else the one that it hears, if it knows several), the task, and that no times are written. As transformers does it.
+    its settings, else the one that it hears, if it knows several), the task, and that no times are written.
 
-    Raises ExplainerError if its settings name a language or a task that it does not know.
+    ``generate`` of transformers writes one token; the ids are those that it hands to the first call of a logits processor. Raises
+    ExplainerError if the settings of the module name a language or a task that it does not know.
     """
-    config, first = module.generation_config, module.generation_config.decoder_start_token_id
-    languages, tasks = (getattr(config, name, None) or {} for name in ("lang_to_id", "task_to_id"))
-    language, task = getattr(config, "language", None), getattr(config, "task", None)
-    forced = [] if language or task else getattr(config, "forced_decoder_ids", None) or []
-    given = [first, *(token for _, token in sorted(forced))]
-    if language is not None:
-        given[1:2] = [_id_of_language(language, languages)]
-    elif languages and given[1:2] in ([], [None]):
+    from transformers import LogitsProcessorList
+
+    config = module.generation_config
+    begun: list[list[int]] = []
+    for named, known in (("language", "lang_to_id"), ("task", "task_to_id")):
+        if getattr(config, named, None) is not None and not getattr(config, known, None):
+            raise ExplainerError(f"generation_config.{named} is set, and this model knows none: set it to None.")
+
+    def note(ids: Tensor, scores: Tensor) -> Tensor:
+        begun.append(ids[0].tolist())
+        return scores
+
+    once = {"max_new_tokens": 1, "num_beams": 1, "do_sample": False, "return_timestamps": False}
+    try:
         with torch.no_grad(), evaluating(module):
-            given[1:2] = module.detect_language(**source_tensors(module, tensors)).tolist()
-    if tasks and not set(given) & set(tasks.values()) and (task is not None or language is not None):
-        if (chosen := task or "transcribe") not in tasks:
-            raise ExplainerError(f"This model knows no task {chosen!r}: set generation_config.task of its module to {_one_of(tasks)}.")
-        given.append(tasks[chosen])
-    silent = getattr(config, "no_timestamps_token_id", None)
-    if silent is not None and given[-1] != silent:
-        given.append(silent)
-    return [token for token in given if token is not None]
-
-
-def _id_of_language(language: str, ids: Mapping[str, int]) -> int:
-    """Return the id of the token of a ``language``, named "de", "German" or as its token "<|de|>", from the ``ids`` of such tokens."""
-    from transformers.models.whisper.tokenization_whisper import TO_LANGUAGE_CODE
-
-    named = language.lower()
-    token = next((token for token in (named, f"<|{TO_LANGUAGE_CODE.get(named, named)}|>") if token in ids), None)
-    if token is None:
-        raise ExplainerError(f"This model knows no language {language!r}: set generation_config.language of its module to {_one_of(ids)}.")
-    return ids[token]
-
-
-def _one_of(names: Collection[str]) -> str:
-    """Return what to choose from, ``names`` or None, in words."""
-    return f"one of {', '.join(names)}, or to None" if names else "None"
+            module.generate(**source_tensors(module, tensors), logits_processor=LogitsProcessorList([note]), **once)
+    except ValueError as error:
+        raise ExplainerError(
+            f"{type(module).__name__} begins no answer ({error}): set generation_config.language and generation_config.task of its module "
+            "to what it knows, or to None."
+        ) from error
+    return begun[0]

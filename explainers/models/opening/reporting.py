@@ -91,14 +91,19 @@ def _inputs(model: Model) -> str:
     height, width = model.details["input"]
     if isinstance(model.module, SoundPictures):
         rate = f"at {model.details['sound_rate']:,} samples a second"
-        return f"sounds {rate}, as waves" if height == 1 else f"sounds {rate}, as spectrograms of {height} bands x {width} frames"
+        if height == 1:
+            return f"sounds {rate}, as waves"
+        bands, frames = model.module.whole or (height, width)
+        rest = "" if (bands, frames) == (height, width) else f", of which patches cover {height} x {width}"
+        return f"sounds {rate}, as spectrograms of {bands} bands x {frames} frames{rest}"
     pictures = f"pictures of {height} x {width} pixels, {_count_kinds(model.details['channels'], 'channel')}"
     return f"{pictures}, and prompts" if model.kind == "clip" else pictures
 
 
 def _unread(model: Model) -> str:
     """Return a phrase, after a semicolon, on the parts of an input that the forward of ``model`` takes and that are not read; else ""."""
-    takes = argument_names(model.module)
+    module = model.module.inner if isinstance(model.module, SoundPictures) else model.module  # whose forward takes pictures
+    takes = argument_names(module)
     read = {*model.reads, *(("picture",) if "video" in model.reads else ()), *(("text",) if lib.is_asked_with_texts(model.module) else ())}
     unread = [name for name in parts_taken(takes) if name not in read]
     return f"; not read: {in_words(unread, takes)}" if unread else ""

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import groupby
 
 import torch
 from torch import Tensor
@@ -16,7 +17,7 @@ from torch.nn import functional as F
 from explainers.errors import ExplainerError
 from explainers.models.inputs.types import ImageInput, TextInput
 from explainers.models.model import Model
-from explainers.models.passes import Passes
+from explainers.models.passes import Passes, rows_per_pass
 from explainers.models.removal.atoms import atom_removal
 from explainers.models.removal.patches import black_picture, first_time
 from explainers.models.removal.token_removal import TOKENS, answer, repeat_sample
@@ -27,6 +28,23 @@ _ROWS = 64  # inputs in one pass, at most
 BLUR_SHARE = 1 / 8
 #: Returns the logits (K, C) of K copies of the input: in each its own tokens are replaced, bool (K, N), by its own draw, ints (K,).
 _Ask = Callable[[Tensor, Sequence[int]], Tensor]
+#: Returns K copies of the input itself, filled in the same way: pixels (K, 3, height, width) or ids (K, S).
+_Fill = Callable[[Tensor, Sequence[int]], Tensor]
+
+
+def _nothing(rows: int) -> None:
+    """Do nothing: the default callback before a pass."""
+
+
+@dataclass(frozen=True)
+class FillingRequest:
+    """A question to a model: the answers to K copies of the input whose tokens, bool (K, N), are replaced by the filling of this index,
+    with the random numbers of ``draws`` (K,).
+    """
+
+    filling: int
+    replaced: Tensor
+    draws: Sequence[int]
 
 
 @dataclass(frozen=True)
@@ -36,12 +54,14 @@ class Filling:
     name      as results say it
     words     what then stands in their place
     is_drawn  whether it depends on random numbers; another is the same in every draw
+    fill      function that makes filled inputs, which may share a pass with those of other fillings; None: the filling asks by itself
     """
 
     name: str
     words: str
     is_drawn: bool
     _ask: _Ask
+    fill: _Fill | None = None
 
     def logits(self, replaced: Tensor, draws: Sequence[int]) -> Tensor:
         """Return the logits (K, C), float32 on the CPU, of K copies of the input, in each of which the tokens of a row of ``replaced`` bool
@@ -52,10 +72,52 @@ class Filling:
 
 @dataclass(frozen=True)
 class InputFillings:
-    """The fillings that a model and one input allow, and the number N of tokens that can be replaced."""
+    """The fillings that a model and one input allow, and the number N of tokens that can be replaced.
+
+    rows  the most inputs in one pass of :meth:`logits`
+    """
 
     tokens: int
     fillings: tuple[Filling, ...]
+    _answer: Callable[[Tensor], Tensor] | None = None  # from filled inputs (K, ...) to logits (K, C)
+    rows: int = _ROWS
+
+    def logits(self, requests: Sequence[FillingRequest], before_pass: Callable[[int], None] = _nothing) -> list[Tensor]:
+        """Return the logits (K, C) of each of ``requests``, float32 on the CPU. What several of them fill goes through the model together,
+        in passes that are as full as may be. ``before_pass`` is called with the number of inputs that come next.
+        """
+        answers: list[Tensor | None] = [None] * len(requests)
+        joined: list[int] = []
+        for i, request in enumerate(requests):
+            filling = self.fillings[request.filling]
+            if self._answer is None or filling.fill is None:
+                before_pass(len(request.draws))
+                answers[i] = filling.logits(request.replaced, request.draws)
+            else:
+                joined.append(i)
+        if joined:
+            places = [(i, row) for i in joined for row in range(len(requests[i].draws))]
+            parts = self._joined(requests, places, before_pass).split([len(requests[i].draws) for i in joined])
+            for i, part in zip(joined, parts, strict=True):
+                answers[i] = part
+        return [each for each in answers if each is not None]
+
+    def _joined(self, requests: Sequence[FillingRequest], places: Sequence[tuple[int, int]], before_pass: Callable[[int], None]) -> Tensor:
+        """Return the logits of rows of ``requests``, ``places`` as (request, row), whose fillings all make filled inputs."""
+        assert self._answer is not None
+        answer_filled = self._answer
+
+        def ask(first: int, number: int) -> Tensor:
+            before_pass(number)
+            filled = []
+            for i, group in groupby(places[first : first + number], key=lambda place: place[0]):
+                rows = [row for _, row in group]
+                fill = self.fillings[requests[i].filling].fill
+                assert fill is not None
+                filled.append(fill(requests[i].replaced[rows], [requests[i].draws[row] for row in rows]))
+            return answer_filled(torch.cat(filled)).float().cpu()
+
+        return torch.cat(list(Passes(self.rows).run(len(places), ask)))
 
 
 def generator_of(draw: int) -> torch.Generator:
@@ -111,24 +173,28 @@ def picture_fillings(model: Model, tensors: Mapping[str, Tensor], grid: tuple[in
         chosen = torch.stack([torch.randint(count, (count,), generator=generator_of(draw)) for draw in draws])
         return F.fold(cells[chosen.to(cells.device)].transpose(1, 2), (height, width), size, stride=size).to(pixels)
 
-    def ask(filler: Callable[[Sequence[int]], Tensor]) -> _Ask:
-        def logits(replaced: Tensor, draws: Sequence[int]) -> Tensor:
-            hidden = F.interpolate(replaced.to(pixels).unflatten(1, grid)[:, None], size=(height, width), mode="nearest") > 0.5
-            filled = torch.where(hidden, filler(draws), pixels)
-            return answer(model, {**repeat_sample(model, tensors, len(replaced)), "pixel_values": filled})
+    at_once = _rows_at_once(model, count)
 
-        return _in_batches(logits, count)
+    def answer_filled(filled: Tensor) -> Tensor:
+        return answer(model, {**repeat_sample(model, tensors, len(filled)), "pixel_values": filled})
+
+    def put(name: str, words: str, is_drawn: bool, filler: Callable[[Sequence[int]], Tensor]) -> Filling:
+        def fill(replaced: Tensor, draws: Sequence[int]) -> Tensor:
+            hidden = F.interpolate(replaced.to(pixels).unflatten(1, grid)[:, None], size=(height, width), mode="nearest") > 0.5
+            return torch.where(hidden, filler(draws), pixels)
+
+        return _filling(name, words, is_drawn, fill, answer_filled, at_once)
 
     fixed = {
         "mean colour": ("the mean colour", torch.zeros_like(pixels)),
         **({} if "sound_rate" in model.details else {"black": ("black", black_picture(model, tensors))}),
         "blur": ("the picture blurred", _blurred(pixels)),
     }
-    fillings = [Filling(name, words, False, ask(_constant(still))) for name, (words, still) in fixed.items()]
-    fillings.append(Filling("noise", "noise of the picture's colours", True, ask(noise)))
+    fillings = [put(name, words, False, _constant(still)) for name, (words, still) in fixed.items()]
+    fillings.append(put("noise", "noise of the picture's colours", True, noise))
     if height % rows == 0 and width % columns == 0:
-        fillings.append(Filling("other patches", "other patches of the picture", True, ask(others)))
-    return InputFillings(count, tuple(fillings))
+        fillings.append(put("other patches", "other patches of the picture", True, others))
+    return InputFillings(count, tuple(fillings), answer_filled, at_once)
 
 
 def _constant(filler: Tensor) -> Callable[[Sequence[int]], Tensor]:
@@ -159,13 +225,18 @@ def word_fillings(model: Model, tensors: Mapping[str, Tensor], content: Tensor) 
     def removed(replaced: Tensor, draws: Sequence[int]) -> Tensor:
         return removal.logits(~replaced)
 
-    def put(drawn: Callable[[Sequence[int]], Tensor]) -> _Ask:
-        def logits(replaced: Tensor, draws: Sequence[int]) -> Tensor:
-            filled = ids.repeat(len(replaced), 1)
-            filled[:, content.to(ids.device)] = torch.where(replaced, drawn(draws), pieces).to(ids)
-            return answer(model, {**repeat_sample(model, tensors, len(replaced)), "input_ids": filled})
+    at_once = _rows_at_once(model, len(content))
 
-        return _in_batches(logits, len(content))
+    def answer_filled(filled: Tensor) -> Tensor:
+        return answer(model, {**repeat_sample(model, tensors, len(filled)), "input_ids": filled})
+
+    def put(name: str, words: str, is_drawn: bool, filler: Callable[[Sequence[int]], Tensor]) -> Filling:
+        def fill(replaced: Tensor, draws: Sequence[int]) -> Tensor:
+            filled = ids.repeat(len(replaced), 1)
+            filled[:, content.to(ids.device)] = torch.where(replaced, filler(draws), pieces).to(ids)
+            return filled
+
+        return _filling(name, words, is_drawn, fill, answer_filled, at_once)
 
     def others(draws: Sequence[int]) -> Tensor:
         return torch.stack([pieces[torch.randint(count, (count,), generator=generator_of(draw))] for draw in draws])
@@ -176,8 +247,8 @@ def word_fillings(model: Model, tensors: Mapping[str, Tensor], content: Tensor) 
         fillings.append(Filling("nothing", "nothing", False, removed))
     for name, words, key in (("mask", "the mask token", "mask_token_id"), ("unknown", "the unknown token", "unknown_token_id")):
         if (token := model.details.get(key)) is not None:
-            fillings.append(Filling(name, words, False, put(_constant(torch.full((1, count), token)))))
-    fillings.append(Filling("other words", "other words of the text", True, put(others)))
+            fillings.append(put(name, words, False, _constant(torch.full((1, count), token))))
+    fillings.append(put("other words", "other words of the text", True, others))
     vocabulary = _ordinary_ids(model, ids[0].cpu()[~content])
     if len(vocabulary):
 
@@ -185,8 +256,8 @@ def word_fillings(model: Model, tensors: Mapping[str, Tensor], content: Tensor) 
             chosen = [torch.randint(len(vocabulary), (count,), generator=generator_of(draw)) for draw in draws]
             return vocabulary[torch.stack(chosen)]
 
-        fillings.append(Filling("any words", "words drawn from the vocabulary", True, put(any_words)))
-    return InputFillings(count, tuple(fillings))
+        fillings.append(put("any words", "words drawn from the vocabulary", True, any_words))
+    return InputFillings(count, tuple(fillings), answer_filled, at_once)
 
 
 def _ordinary_ids(model: Model, special: Tensor) -> Tensor:
@@ -228,7 +299,7 @@ def atom_fillings(model: Model, tensors: Mapping[str, Tensor], content: Tensor) 
 
             return answer(model, repeat_sample(model, tensors, len(replaced)), [(model.entry, first_time(model, change))])
 
-        return _in_batches(logits, len(content))
+        return _in_batches(logits, _rows_at_once(model, len(content)))
 
     def others(atoms: Tensor, draws: Sequence[int]) -> Tensor:
         chosen = torch.stack([torch.randint(count, (count,), generator=generator_of(draw)) for draw in draws])
@@ -251,9 +322,18 @@ def atom_fillings(model: Model, tensors: Mapping[str, Tensor], content: Tensor) 
     return InputFillings(count, tuple(fillings))
 
 
-def _in_batches(ask: _Ask, length: int) -> _Ask:
-    """Return a function that asks ``ask`` for few rows at once, inputs of ``length`` tokens, and returns float32 on the CPU."""
-    at_once = max(1, min(_ROWS, TOKENS // max(1, length)))
+def _filling(name: str, words: str, is_drawn: bool, fill: _Fill, answer_filled: Callable[[Tensor], Tensor], at_once: int) -> Filling:
+    """Return the filling that makes filled inputs by ``fill``, and asks ``answer_filled`` for the logits of ``at_once`` in a pass."""
+    return Filling(name, words, is_drawn, _in_batches(lambda replaced, draws: answer_filled(fill(replaced, draws)), at_once), fill)
+
+
+def _rows_at_once(model: Model, length: int) -> int:
+    """Return how many inputs of ``length`` tokens go through ``model`` in one pass: a CPU is full with few tokens, a GPU with many rows."""
+    return rows_per_pass(model.device, max(1, min(_ROWS, TOKENS // max(1, length))))
+
+
+def _in_batches(ask: _Ask, at_once: int) -> _Ask:
+    """Return a function that asks ``ask`` for ``at_once`` rows at most, and returns float32 on the CPU."""
 
     def logits(replaced: Tensor, draws: Sequence[int]) -> Tensor:
         def part(first: int, number: int) -> Tensor:

@@ -200,6 +200,7 @@ def find(
         if len(runs) != 1 or {id(call.block) for call in runs[0]} != {id(block) for block in given}:
             raise ExplainerError(
                 "blocks= must be modules that run and that take and give tokens of one shape: (batch, tokens, width), or a map of them"
+                + _which_do_not(given, runs, names)
             )
         chosen = runs[0]
     elif not runs and (unlike := next((call for call in calls if call.other_samples is not None and call.attends), None)) is not None:
@@ -371,6 +372,21 @@ def _last_map(module: nn.Module, run: Callable[[], Any], batch: int) -> BlockCal
     return kept[-1:]
 
 
+def _which_do_not(given: Sequence[nn.Module], runs: list[BlockCalls], names: Mapping[str, nn.Module]) -> str:
+    """Return the end of a sentence that names those of the ``given`` modules that are in none of ``runs``, where the others are one run;
+    else nothing. ``names`` has the modules by their names.
+    """
+    known = {id(call.block) for run in runs for call in run}
+    others = [name for name, part in names.items() if name and id(part) in {id(block) for block in given} - known]
+    if len(runs) != 1 or not others or not known <= {id(block) for block in given}:
+        return ""
+    several = len(others) > 1
+    return (
+        f". {', '.join(others)} {'do' if several else 'does'} not, as where a last block gives the class token alone. Pass the others, as "
+        f"a list of modules: what {'these give' if several else 'this one gives'} is then part of the head"
+    )
+
+
 _NO_BLOCKS = (
     "no row of blocks that take and give tokens (batch, tokens, width), or maps of them, was found, alike modules with an attention and an "
     "MLP each; pass blocks= (a list of modules or its dotted name)"
@@ -388,9 +404,10 @@ def _no_blocks(module: nn.Module) -> str:
             )
         for alike, other, where, rest in ((children[:-1], children[-1:], "last", "[:-1]"), (children[1:], children[:1], "first", "[1:]")):
             is_row = isinstance(part, nn.ModuleList | nn.Sequential) and len(alike) > 1 and any(True for _ in alike[0].children())
+            is_row |= isinstance(part, nn.ModuleList) and len(children) == 2 and all(list(each.children()) for each in children)
             if is_row and len({type(child) for child in alike}) == 1 and type(alike[0]) is not type(other[0]):
                 return (
-                    f"the {where} module in {name!r} is of another class than the others, and may not take and give all tokens as they do, "
+                    f"the {where} module in {name!r} is of another class than the rest, and may not take and give all tokens as they do, "
                     "as where a last block gives the class token alone: pass blocks= those that do (a list of modules, such as "
                     f"list(model.{name}{rest}))"
                 )

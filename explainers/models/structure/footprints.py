@@ -29,6 +29,8 @@ _WIDE, _WIDE_AFTER_FEW = 0.6, 0.25
 _MIN_SHARE, _NARROW = 0.1, 0.15
 #: How many tokens are looked at, and in how many random directions each.
 _TOKENS, _DIRECTIONS = 8, 4
+#: How many standard errors over the tokens a mean over one direction must lie above its threshold for the others not to be asked.
+_CLEAR = 2.0
 #: How much more of what tokens read must lie at their squares than by chance, of all that could, for nothing to be said: after many layers,
 #: after few, and where all others read their squares alone.
 _MORE, _MORE_AFTER_FEW, _MORE_AMONG_EXACT = 0.25, 0.6, 0.75
@@ -118,16 +120,21 @@ def footprint_of(
     if not len(wide) or (not is_exact and len(wide) < _MIN_SHARE * len(spread)):
         return None
     chosen = wide[torch.randperm(len(wide), generator=torch.Generator().manual_seed(0))[:_TOKENS]].tolist()
-    influence = influence_of(module, structure, run, tensors, place, chosen, _DIRECTIONS)
-    if influence is None or not bool(influence.isfinite().all()) or not bool((influence.sum((1, 2)) > 0).all()):
-        return None
-    influence = influence / influence.sum((1, 2), keepdim=True)
     places = torch.tensor([divmod(token, grid[1]) for token in chosen])
-    windows = [_around(places[:, axis], grid[axis], influence.shape[1 + axis]) for axis in (0, 1)]
-    more = torch.stack([_more_than_chance(influence.sum(2 - axis), windows[axis]) for axis in axes], 1)
+    threshold = _MORE_AMONG_EXACT if is_exact else _MORE_AFTER_FEW if few_layers else _MORE
+    for directions in (
+        (_DIRECTIONS,) if is_exact or len(chosen) == 1 else (1, _DIRECTIONS)
+    ):  # a backward pass each: most models are clear after the first
+        influence = influence_of(module, structure, run, tensors, place, chosen, directions)
+        if influence is None or not bool(influence.isfinite().all()) or not bool((influence.sum((1, 2)) > 0).all()):
+            return None
+        influence = influence / influence.sum((1, 2), keepdim=True)
+        windows = [_around(places[:, axis], grid[axis], influence.shape[1 + axis]) for axis in (0, 1)]
+        more = torch.stack([_more_than_chance(influence.sum(2 - axis), windows[axis]) for axis in axes], 1)
+        error = more.std(0) / math.sqrt(len(chosen)) if directions == 1 else torch.zeros(len(axes))
+        if float(more.min() if is_exact else (more.mean(0) - _CLEAR * error).min()) >= threshold:
+            return None
     least = float(more.min() if is_exact else more.mean(0).min())
-    if least >= (_MORE_AMONG_EXACT if is_exact else _MORE_AFTER_FEW if few_layers else _MORE):
-        return None
     window = windows[0][:, :, None] * windows[1][:, None, :]
     return Footprint(float((influence * window).sum((1, 2)).mean()), is_exact or (few_layers and least < _BY_CHANCE))
 

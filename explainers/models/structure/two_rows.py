@@ -101,10 +101,11 @@ class SourceAndWritten(OneStream):
         "The blocks of {name} are those of an encoder and of a decoder, each of which adds attention to a stream of its own."
     )
     falls_short: ClassVar[tuple[str, str] | None] = (
-        "encoder-decoders (T5, BART, Marian)",
-        "A row holds the source's tokens and those that the decoder reads; a classifier whose decoder reads the same text again has both "
-        "readings of a token in one. What reads one attention map over all tokens of a block is refused. Raw attention reads the decoder's "
-        "last layer, and Generic Attention follows its authors' rule for two rows.",
+        "encoder-decoders (T5, BART, Marian; TrOCR of a picture, Whisper of a sound)",
+        "A row holds the source's tokens, of a picture its patches and of a sound its stretches, and those that the decoder reads; a "
+        "classifier whose decoder reads the same text again has both readings of a token in one. What reads one attention map over all "
+        "tokens of a block is refused. Raw attention reads the decoder's last layer, and Generic Attention follows its authors' rule for "
+        "two rows.",
     )
     by_width: bool = False
 

@@ -83,6 +83,12 @@ class BoxesByTexts(PromptedBoxes):
         return replace(reading, token=layout.patches.start + index, other_tokens=OtherTokens(in_front=layout.prefix))
 
 
+_NO_STOP = (
+    "The text does not end in a full stop, and this model reads words together up to a full stop: each of these words attends to itself "
+    "alone, and input times gradient may be zero. Put a full stop after the text."
+)
+
+
 class WordsOfBoxes(PromptedBoxes):
     """Detection in one picture, ``pixels`` (1, C, height, width), asked with a text whose tokens are explained."""
 
@@ -111,6 +117,14 @@ class WordsOfBoxes(PromptedBoxes):
             return {**output, "logits": logits.amax(-1, keepdim=True)}
 
         return run_in_one_row
+
+    def reading(self, place: Place, task_input: TaskInput) -> Reading:
+        """Return a :class:`Reading` of ``place``, with a note on a text for Grounding DINO that does not end in a full stop."""
+        reading = PromptedBoxes.reading(self, place, task_input)
+        ids = task_input.tensors["input_ids"][0].tolist()
+        if not self.in_one_row or self.tokenizer is None or self.tokenizer.convert_tokens_to_ids(".") == ids[-2]:
+            return reading
+        return replace(reading, notes=(*reading.notes, _NO_STOP))
 
     def _labels(self, task_input: TaskInput) -> list[str]:
         return [THE_TEXT]

@@ -101,7 +101,9 @@ class SourceAnswer(GeneratedAnswer):
         """
         reading = super().reading(place, task_input)
         assert place.tokens is not None
-        mark, moves = partial(_mark_written, place.tokens[1], self._words(task_input)), place.tokens in self._words(task_input)
+        length, words = self._answer(task_input).stop, self._words(task_input)  # the answer ends the row
+        mark = partial(_mark_written, place.tokens[1] - length, [(begin - length, end - length) for begin, end in words])
+        moves = place.tokens in words
         ids, first = task_input.tensors["input_ids"][0].tolist(), self._answer(task_input).start
         begins = int((task_input.tensors[DECODER_TOKENS][0] == 0).sum())
         complete = partial(self._joined, ids[begins:first], ids[first:])
@@ -109,8 +111,9 @@ class SourceAnswer(GeneratedAnswer):
 
 
 def _mark_written(last: int, words: Sequence[tuple[int, int]], prepared: Prepared) -> Prepared:
-    """Return ``prepared`` with the written words before the token with the index ``last`` among its words, and their tokens no longer
-    special; ``words`` holds the first and the last token of each written word.
+    """Return ``prepared`` with the written words before the token ``last`` among its words, and their tokens no longer special; ``words``
+    holds the first and the last token of each written word. Tokens are counted from the end (-1 is the last one), so that ``prepared`` may
+    have another source than the one that was answered, as a made-up text has.
     """
     (record,) = prepared.inputs
     assert isinstance(record, TextInput)
@@ -119,7 +122,8 @@ def _mark_written(last: int, words: Sequence[tuple[int, int]], prepared: Prepare
     for first, end in words:
         start, stop = tokens[first].start, tokens[end].end
         if end < last and start < stop:
-            written.append(Word(record.answer[start:stop], start, stop, tuple(range(first, end + 1)), ANSWER))
+            places = tuple(range(len(tokens) + first, len(tokens) + end + 1))
+            written.append(Word(record.answer[start:stop], start, stop, places, ANSWER))
     shown = {i for word in written for i in word.tokens}
     tokens = tuple(replace(token, special=i not in shown) if token.part == ANSWER else token for i, token in enumerate(tokens))
     of_source = tuple(word for word in record.words if word.part != ANSWER)

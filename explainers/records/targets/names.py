@@ -78,6 +78,16 @@ def index_of_name(name: str, labels: Sequence[str], synonyms: Places = _NONE) ->
     return None
 
 
+def group_called(name: str, groups: Places) -> str | None:
+    """Return the name in ``groups`` of the group called ``name``: in any case, else the only one with its :func:`spelling`. None if there
+    is none, or several.
+    """
+    if name.casefold() in groups:
+        return name.casefold()
+    alike = [group for group in groups if spelling(group) == spelling(name)]
+    return alike[0] if len(alike) == 1 else None
+
+
 @lru_cache(maxsize=16)
 def _folded(labels: tuple[str, ...]) -> tuple[dict[str, int], dict[str, int]]:
     """Return the index of each of the ``labels`` by its lower case, and by its spelling; forms that several have are left out."""
@@ -104,8 +114,8 @@ def find_class(name: str | int, labels: Sequence[str], classes: int, synonyms: P
         return index
     if indices := synonyms.get(name.casefold()) or synonyms.get(spelling(name), ()):
         raise ExplainerError(f"{name!r} may be {' or '.join(labels[i] for i in indices)}: name one of them.")
-    if name.casefold() in groups:
-        raise ExplainerError(f"{name!r} is a group of classes, not a class: ask for any:{name.casefold()}, in Python AnyOf({name!r}).")
+    if (group := group_called(name, groups)) is not None:
+        raise ExplainerError(f"{name!r} is a group of classes, not a class: ask for any:{group}, in Python AnyOf({name!r}).")
     if name.isascii() and name.isdigit():
         return find_class(int(name), labels, classes)
     known = {word: labels[places[0]] for word, places in synonyms.items()} | {label.casefold(): label for label in labels}
@@ -115,12 +125,12 @@ def find_class(name: str | int, labels: Sequence[str], classes: int, synonyms: P
 
 
 def find_group(name: str, groups: Places, labels: Sequence[str] = ()) -> Sequence[int]:
-    """Return the indices of the classes of the group ``name`` in ``groups``; case is ignored. Raises ExplainerError, with similar names, if
-    there is no such group.
+    """Return the indices of the classes of the group ``name`` in ``groups``, found as :func:`group_called` says. Raises ExplainerError,
+    with similar names, if there is no such group.
     """
     folded = name.casefold()
-    if folded in groups:
-        return groups[folded]
+    if (group := group_called(name, groups)) is not None:
+        return groups[group]
     if not groups:
         raise ExplainerError(f"This model has no groups of classes, so there is no any:{name}: name a class.")
     if folded in (label.casefold() for label in labels):

@@ -15,9 +15,10 @@ from sse_starlette import EventSourceResponse
 from starlette.concurrency import run_in_threadpool
 
 from explainers.collection.labels import unknown_labels_in_words
+from explainers.collection.relied_words import ReliedWords, find_relied_words
 from explainers.collection.shared_places import SharedPlace
-from explainers.collection.slices.report import SLICES_PAGE
-from explainers.collection.suspicion import FLAGS, SUSPICION_IN_WORDS
+from explainers.collection.slices.report import SLICES_PAGE, rows_of_slices
+from explainers.collection.suspicion import FLAGS, SLICES_FIRST_IN_WORDS, SUSPICION_IN_WORDS
 from explainers.collection.table import CollectionTable, RowFilter, Space
 from explainers.errors import ExplainerError
 from explainers.json_records import Record, describe, schema_of
@@ -209,7 +210,7 @@ def about(collection_id: CollectionId, services: Use, visitor: Who) -> DocumentR
         page=_page_of(shelved),
         model=None if held is None else held.name,
         reason=_reason_against_opening(shelved, has_model=held is not None),
-        suspicion=SUSPICION_IN_WORDS,
+        suspicion=_suspicion_in_words(bool(_rows_of_slices(shelved, services, visitor))),
         flags=[CollectionFlag(name, *FLAGS[name], int(has.sum())) for name, has in table.flags.items()],
         shared_places=table.shared_places,
         labels=table.values("label")[:MAX_VALUES],
@@ -237,6 +238,16 @@ def _slices_page(shelved: ShelvedCollection, services: Services, visitor: Visito
     """
     folders = [*(run.folder for run in _searches(shelved.id, services, visitor) if run.state == "done"), shelved.folder]
     return next((page for folder in folders if (page := folder / SLICES_PAGE).is_file()), None)
+
+
+def _rows_of_slices(shelved: ShelvedCollection, services: Services, visitor: Visitor) -> frozenset[int]:
+    """Return the indices of the rows of the slices that the page shows to the visitor."""
+    page = _slices_page(shelved, services, visitor)
+    return frozenset() if page is None else rows_of_slices(page.parent)
+
+
+def _suspicion_in_words(has_slices: bool) -> str:
+    return f"{SLICES_FIRST_IN_WORDS}{SUSPICION_IN_WORDS[0].lower()}{SUSPICION_IN_WORDS[1:]}" if has_slices else SUSPICION_IN_WORDS
 
 
 def _reason_against_slices(shelved: ShelvedCollection, table: CollectionTable, services: Services, *, has_model: bool) -> str | None:
@@ -324,9 +335,11 @@ def rows(
     limit: Annotated[int, Query(ge=1, le=MAX_ROWS)] = 50,
 ) -> DocumentResponse:
     """Return a page of the rows that pass the filter, sorted, with how many there are."""
-    table = _open(collection_id, services, visitor)
+    shelved = services.shelf.find(collection_id, visitor)
+    table = services.shelf.table(shelved)
     try:
-        positions = table.select(wanted, order, descending=descending)
+        in_slices = _rows_of_slices(shelved, services, visitor)
+        positions = table.select(wanted, order, descending=descending, in_slices=in_slices)
         page = table.page(positions[offset : offset + limit])
     except ExplainerError as problem:
         raise Problem(422, "invalid-request", str(problem), send="GET the collection for what it can be filtered by.") from None
@@ -379,6 +392,12 @@ def points(collection_id: CollectionId, services: Use, visitor: Who, space: Spac
     return DocumentResponse(document.to_json())
 
 
+@router.get("/{id}/words", response_model=ReliedWords)
+def words(collection_id: CollectionId, services: Use, visitor: Who) -> DocumentResponse:
+    """Return the words of the texts that hold most of the evidence for the answers, by the first map; none of pictures and molecules."""
+    return DocumentResponse(find_relied_words(_open(collection_id, services, visitor).collection).to_json())
+
+
 @router.post("/{id}/slices", status_code=202, response_model=SlicesRun)
 async def find_slices(collection_id: CollectionId, wanted: SlicesWanted, services: Use, visitor: Who) -> DocumentResponse:
     """Begin a search for slices of the collection with this id, and return its state; all questions of visitors go before it. The calls
@@ -395,7 +414,7 @@ def _find_slices(collection_id: str, wanted: SlicesWanted, services: Services, v
         raise Problem(422, "cannot-search", reason or "", send="Send another collection.")
     entry = services.registry.ask(held.name, services.worker.load, visitor=visitor)
     if entry.facts is None:
-        raise Problem(409, "model-loading", f"The model {shelved.model} is still loading.", send="Ask again in a moment.")
+        raise Problem(409, "model-loading", f"The model “{shelved.model}” is still loading.", send="Ask again in a moment.")
     request = SlicesRequest(model=entry.name, dataset=collection_id, limit=shelved.rows, seed=wanted.seed)
     return services.slicing.begin(request, visitor)
 

@@ -10,6 +10,7 @@ from fastapi.responses import Response
 from pydantic import Field
 
 from explainers.evaluation.examples import draw_example, unpack_scores
+from vitrine_server.earned_claims import earned_claims
 from vitrine_server.http.answers import DocumentResponse
 from vitrine_server.http.bodies import BodyRoute
 from vitrine_server.http.openapi import file_of
@@ -21,7 +22,7 @@ from vitrine_server.metric_truth import metric_truth, truth_of
 from vitrine_server.run_reports import RunReport
 from vitrine_server.run_sentences import RunSummary, sentences, summarize
 from vitrine_server.schemas.base import Schema
-from vitrine_server.schemas.leaderboard import Examples, MetricTruth
+from vitrine_server.schemas.leaderboard import Examples, MetricTruth, RunClaims
 from vitrine_server.schemas.leaderboard import RunReport as ReportSchema
 from vitrine_server.services import Services, Use
 from vitrine_server.verdicts import verdict_in_words
@@ -40,6 +41,7 @@ class Leaderboard(Schema):
 
     runs: list[ReportSchema]
     truth: MetricTruth | None = Field(description="Null where no comparison ships.")
+    claims: list[RunClaims] = Field(description="How often methods earned a claim, in the runs that measured it.")  # type: ignore[valid-type]
     problems: list[str] = Field(description="Which of the folders cannot be read.")
 
 
@@ -59,7 +61,7 @@ def find_run_report(run_id: str, services: Services, visitor: Visitor) -> RunRep
 async def leaderboard(request: Request, services: Use, visitor: Who) -> Response:
     """Return every run: what it measured, and for each method and metric the value, its standard error, its interval, and whether it ties
     with the best; ``sentences`` sum a run up. The runs by which the pages rank methods come first. ``truth`` says which metrics agree with
-    known truth; ``problems`` lists the folders that cannot be read.
+    known truth; ``claims`` how often methods earned a claim; ``problems`` lists the folders that cannot be read.
     """
     runs, problems = await read_runs(visitor, services)
     key = ("leaderboard", tuple((run.id, run.shows_inputs) for run in runs), tuple(problems))
@@ -89,7 +91,7 @@ def _document(runs: list[RunReport], problems: list[str]) -> dict[str, Any]:
     """Return the answer of the leaderboard as JSON: the runs, the truth and the problems."""
     ranking = [reference.run.id for reference in _references().values()]
     runs = sorted(runs, key=lambda run: ranking.index(run.id) if run.shipped and run.id in ranking else len(ranking))
-    truth = metric_truth()
+    truth, claims = metric_truth(), [each.to_json() for each in earned_claims(runs)]
 
     def run_document(run: RunReport) -> dict[str, Any]:
         document, ranking = run.to_json(), ranking_of_run(run)
@@ -97,7 +99,7 @@ def _document(runs: list[RunReport], problems: list[str]) -> dict[str, Any]:
         metrics = [{**metric, **truth_of(truth, metric["name"], document["kind"])} for metric in document["metrics"]]
         return {**document, "metrics": metrics, "sentences": said, "ranked_by": None if ranking is None else ranking.metric["name"]}
 
-    return {"runs": [run_document(run) for run in runs], "truth": truth, "problems": problems}
+    return {"runs": [run_document(run) for run in runs], "truth": truth, "claims": claims, "problems": problems}
 
 
 @router.get("/{id}/examples", response_model=Examples)

@@ -38,6 +38,8 @@ from vitrine_server.settings import environment_name
 
 router = APIRouter(prefix="/api/opening", tags=["opening"], route_class=BodyRoute)
 _SETTING = environment_name("own_models")
+#: What ends the name of a file of weights, which its model is not called by.
+_FILE_ENDINGS = re.compile(r"(\.(safetensors|pth|pt|ckpt|bin|tar|zip))+$", re.IGNORECASE)
 _HUB_NAME = re.compile(r"[\w.-]+/[\w.-]+")
 
 
@@ -147,7 +149,8 @@ def report(name: Annotated[str, Query(max_length=1000)], services: Use, visitor:
     entry = services.registry.find(name, visitor)
     known = None if entry.facts is None or entry.facts.report is None else entry.facts.report.to_json()
     reads_pictures = entry.facts is not None and entry.facts.details.get("picture_grid") is not None
-    about = {"name": name, "state": entry.state, "kind": entry.kind, "reads_pictures": reads_pictures}
+    reads = [] if entry.facts is None else list(entry.facts.details.get("reads", ()))
+    about = {"name": name, "state": entry.state, "kind": entry.kind, "reads": reads, "reads_pictures": reads_pictures}
     return DocumentResponse({**about, "report": known, "failure": entry.failure_report})
 
 
@@ -223,7 +226,8 @@ def _is_a_name(text: str) -> bool:
 
 
 def _slug(name: str) -> str:
-    kept = "".join(letter if letter.isalnum() or letter in "-_" else "-" for letter in name.split(".", maxsplit=1)[0]).strip("-")
+    stem = _FILE_ENDINGS.sub("", name)
+    kept = "".join(letter if letter.isalnum() or letter in "-_" else "-" for letter in stem).strip("-")
     return kept[:40] or "model"
 
 

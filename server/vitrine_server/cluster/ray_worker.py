@@ -178,14 +178,14 @@ class RayWorker:
         self._begin(self._load, entry)
 
     async def _load(self, entry: ModelEntry) -> None:
-        self._registry.tell(entry, "progress", {"text": f"Loading {entry.name}"})
+        self._registry.tell(entry, "progress", {"text": f"Loading {entry.name_to_show}"})
         try:
             facts = await self._result(entry.name, FactsRequest())
         except Problem as problem:
             self._registry.failed(entry, problem)
         except Exception as error:
             log.error("%s could not be loaded", entry.name, exc_info=error)
-            ended = Problem(503, "worker-ended", f"The replica that loaded {entry.name} has ended.", send="Try again.")
+            ended = Problem(503, "worker-ended", f"The replica that loaded {entry.name_to_show} has ended.", send="Try again.")
             self._registry.failed(entry, ended)
         else:
             self._registry.loaded(entry, facts)

@@ -256,7 +256,8 @@ def _check_kind(question: Question, facts: ModelFacts) -> None:
         if question.targets:
             raise _bad("wrong-target", f"{name} has no classes.", "Send prompt in place of target: what to look for, in words.")
         if not question.prompts:
-            raise _bad("no-prompt", f"{name} compares an image with prompts, and there is none.", "Send prompt, such as 'a zebra'.")
+            detail = f"{name} compares an image with prompts, and there is none."
+            raise _bad("no-prompt", detail, "Send prompt, such as 'a photo of a zebra'.")
     elif question.side:
         raise _bad("wrong-side", f"{name} has no sides: it compares nothing with prompts.", "Leave side out, or choose a CLIP model.")
     elif question.prompts:

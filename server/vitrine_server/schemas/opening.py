@@ -76,13 +76,15 @@ class Opening(Schema):
 
 
 class OpeningReport(Schema):
-    """The result of opening a model: its name, state and kind, whether it ``reads_pictures`` with a text, and the ``report`` of an open
+    """The result of opening a model: its name, state and kind, what it ``reads``, whether it ``reads_pictures`` with a text, and
+    the ``report`` of an open
     one, or ``failure``, a text to send to others, if it could not be opened.
     """
 
     name: str
     state: str
     kind: str | None = None
+    reads: tuple[str, ...] = ()
     reads_pictures: bool = False
     report: Report | None = None
     failure: str | None = None

@@ -15,17 +15,25 @@ import { duration } from "../figures/values.js";
 const left = (seconds) => (seconds === null ? "" : `, ${duration(seconds)} left`);
 
 /**
- * @param {Run} run
- * @param {string} did
+ * A list's calls about runs (`path`), the button of one that is done ("": none), and in words what is counted, what was
+ * done with it, and what is said where there was nothing to count.
+ * @typedef {{path: string, look: string, did: string, unit: string, none?: string}} Ways
  */
-function inWords({ model, title, state, done, total, seconds_left: seconds }, did) {
+
+/**
+ * Say how far a run is.
+ * @param {Pick<Run, "model" | "title" | "state" | "done" | "total" | "seconds_left">} run
+ * @param {Pick<Ways, "did" | "unit" | "none">} ways
+ * @returns {string}
+ */
+export function runInWords({ model, title, state, done, total, seconds_left: seconds }, { did, unit, none }) {
   const of = `${ownName(model)} on ${title}`;
-  const far = total ? `${done} of ${total} inputs` : "";
+  const far = total ? `${done} of ${count(total, unit)}` : "";
   if (state === "waiting") return `${of}: waiting for its turn${far && `, ${far}`}${left(seconds)}`;
   if (state === "running") return `${of}: ${far}${left(seconds)}`;
   if (state === "stopped") return `${of}: stopped${far && ` after ${far}`}`;
   if (state === "failed") return `${of}: failed${far && ` after ${far}`}`;
-  return `${of}: ${count(total, "input")} ${did}`;
+  return `${of}: ${total || !none ? `${count(total, unit)} ${did}` : none}`;
 }
 
 /** The list of runs. */
@@ -35,10 +43,9 @@ export class RunList {
    * one is gone.
    * @param {HTMLElement} place
    * @param {(id: string | null) => void} onDone
-   * @param {{path: string, look: string, did: string}} [ways] the calls about runs, the button of one that is done
-   *   ("": none), and what was done with its inputs
+   * @param {Ways} [ways]
    */
-  constructor(place, onDone, ways = { path: "/api/runs", look: "Show its figures", did: "measured" }) {
+  constructor(place, onDone, ways = { path: "/api/runs", look: "Show its figures", did: "measured", unit: "input" }) {
     this.place = place;
     this.ways = ways;
     this.onDone = onDone;
@@ -86,7 +93,7 @@ export class RunList {
   #draw(run, item) {
     const goesOn = run.state === "waiting" || run.state === "running";
     if (!(goesOn && item.dataset.goesOn)) this.#build(run, item, goesOn);
-    const text = inWords(run, this.ways.did);
+    const text = runInWords(run, this.ways);
     const line = /** @type {HTMLElement} */ (item.querySelector("p"));
     if (line.textContent !== text) line.textContent = text;
     const bar = item.querySelector("progress");

@@ -12,7 +12,8 @@ export class SlicesSearch {
   /** @param {string} id of the collection */
   constructor(id) {
     this.path = `/api/collections/${encodeURIComponent(id)}`;
-    const ways = { path: "/api/slices", look: "", did: "asked again, each row twice" };
+    const none = "done, and no word or place was found that could be tested";
+    const ways = { path: "/api/slices", look: "", did: "asked to test what was found", unit: "question", none };
     this.searches = new RunList(byId("searches"), (run) => void this.#ended(run), ways);
     byId("find-slices").addEventListener("click", () => void this.#begin());
   }

@@ -220,7 +220,7 @@ def test_a_class_is_set_against_another_one(stage: Stage, kind: str, target: str
     page = stage.visit.page
     ask, entries = page.get_by_text("Why not another class?"), page.locator("#against-list li")
     ask.click()
-    expect(page.locator("details.why", has_text="What speaks for")).to_contain_text(f"What speaks for “{target}” rather than for:")
+    expect(page.locator("details.why", has_text="what speaks for")).to_contain_text(f"what speaks for “{target}” rather than for it.")
     others = [answer["label"] for answer in stage.visit.document()["top"] if answer["label"] != target]
     expect(entries.nth(len(others) - 1)).to_be_visible()
     shown = entries.all_inner_texts()

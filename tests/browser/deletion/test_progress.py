@@ -59,4 +59,4 @@ def test_the_page_counts_what_is_asked_and_a_new_picture_passes(desk: Visit, sta
     turnstile.let(None)
     expect(page.locator(".panels svg")).to_have_count(2)
     expect(bar).to_be_hidden()
-    expect(page.locator(".said")).to_contain_text("asked at")
+    expect(page.locator(".said")).to_contain_text("shares measured")

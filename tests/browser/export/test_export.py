@@ -133,7 +133,7 @@ def test_a_figure_says_what_is_removed_from_it_and_nothing_where_nothing_is(desk
     page = desk.open(f"/image?model=scenes-vit&{THREE}")
     menu = page.locator("#export .menu")
     page.locator("#removed").fill("30")
-    expect(page.locator(".said")).to_contain_text("asked at", timeout=60_000)
+    expect(page.locator(".said")).to_contain_text("shares measured", timeout=60_000)
 
     def removal() -> list[str]:
         page.evaluate("() => new Promise(requestAnimationFrame)")
@@ -204,7 +204,7 @@ def test_the_figure_after_deletion_and_its_curves(desk: Visit, tmp_path: Path) -
     expect(menu.get_by_text("curves")).to_have_count(0)  # there are none yet
     page.keyboard.press("Escape")
     page.locator("#removed").fill("30")
-    expect(page.locator(".said")).to_contain_text("asked at", timeout=60_000)
+    expect(page.locator(".said")).to_contain_text("shares measured", timeout=60_000)
     rows, columns = desk.document()["maps"][0]["grid"]
     tokens = rows * columns
     count = f"{round(0.3 * tokens)} of {tokens}"

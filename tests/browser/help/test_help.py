@@ -157,7 +157,7 @@ def test_the_card_of_the_last_step_covers_nothing_of_the_curves_that_it_names(de
         card.get_by_role("button", name="Next").click()
     expect(card).to_contain_text("press Curves: the dashed line, “random baseline”")
     page.locator("#removed").fill("20")
-    expect(page.locator(".said")).to_contain_text("asked at", timeout=60_000)
+    expect(page.locator(".said")).to_contain_text("shares measured", timeout=60_000)
     assert page.evaluate(COVERED, ["#removed", ".deletion-bar .act", ".deletion-bar .seg"]) == []
     page.get_by_role("button", name="Curves").click()  # which Playwright does only where nothing covers it
     expect(page.locator(".panels .baseline .end").first).to_have_text("random baseline")

@@ -347,8 +347,40 @@ def test_a_search_for_what_rows_have_in_common(desk: Visit) -> None:
     desk.page.locator("#run-list li", has_text="slices.zip").get_by_role("button", name="Delete").click()
 
 
+def test_texts_that_are_written_are_asked_and_their_words_ranked(desk: Visit) -> None:
+    page = desk.page
+    page.goto(f"{desk.address}/collection?model=reviews-bert")
+    expect(page.locator("#wanted [name=model]")).to_have_value("reviews-bert")
+    expect(page.locator("#view")).to_be_hidden()  # none of the collections that are there was asked for
+    ask = page.get_by_role("button", name="Ask about these texts")
+    expect(ask).to_be_disabled()
+    page.get_by_role("button", name="Put in sample sentences").click()
+    expect(page.locator(".written [role=status]")).to_have_text(re.compile(r"^\d+ texts$"))
+    page.get_by_label("Your texts, one a line").fill("a fine film\n\nanother film\na bad film")
+    expect(page.locator(".written [role=status]")).to_have_text("3 texts")
+    no_violation(page)
+    ask.click()
+    page.wait_for_url(re.compile("[?&]c="))
+    drawn(page)
+    expect(page.locator("#status")).to_have_text("3 rows")
+    name = page.url.rpartition("c=")[2].partition("&")[0]
+    first = desk.get(f"/api/collections/{name}/words")["words"][0]
+    expect(page.locator("#relied-says")).to_contain_text(f"Over these 3 texts the model relies most on “{first['word']}”")
+    expect(page.locator("#relied tbody tr").first).to_contain_text(f"{first['marked']} of {first['texts']}")
+    no_violation(page)
+    page.locator("#relied tbody .link").first.click()
+    expect(page.locator("#filters [type=search]")).to_have_value(first["word"])
+    page.locator("#run-list li", has_text="3 texts").get_by_role("button", name="Delete").click()
+    expect(page.locator("#run-list li", has_text="3 texts")).to_have_count(0)
+
+
 def test_without_a_collection_it_says_how_to_make_one(tiny_address: str, desk: Visit) -> None:
     page = desk.page
     page.goto(f"{tiny_address}/collection")
+    expect(page.locator("#make")).to_have_attribute("open", "")  # the form stands first, the terminal after it
     expect(page.locator("#none")).to_contain_text("vitrine collect")
+    form, terminal = page.locator("#make").bounding_box(), page.locator("#none").bounding_box()
+    assert form is not None
+    assert terminal is not None
+    assert form["y"] < terminal["y"]
     expect(page.locator("#view")).to_be_hidden()

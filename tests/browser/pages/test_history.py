@@ -145,6 +145,17 @@ def test_what_the_model_says_in_place_of_an_answer_stands_in_place_of_a_share(de
     expect(record(desk, known).locator("h2 .num")).to_contain_text("%")
 
 
+def test_of_several_it_is_said_which_one_a_share_is_of(desk: Visit) -> None:
+    several = desk.explained(png(1), model="scenes-vit", methods="random", target=["0", "1"])
+    prompts = desk.get(f"/api/explanations/{explained(desk, 'prompt', png(1))}")
+    remembering(desk, [several["id"], prompts["id"]])
+    first, best = several["targets"][0], max(prompts["targets"], key=lambda target: float(target["probability"]))
+    share, doubt = percent(best["probability"]), several.get("abstention")
+    says = f"“{doubt['says']}”" if doubt else f"“{first['label']}”: {percent(first['probability'])}"  # a doubt is about the picture
+    expect(record(desk, several["id"]).locator("h2 .num")).to_have_text(says)
+    expect(record(desk, prompts["id"]).locator("h2 .num")).to_have_text(f"“{best['label']}”: {share} among the prompts")
+
+
 def test_deleting_and_what_the_server_forgot(desk: Visit) -> None:
     newest, middle, _ = listed(desk)
     records = desk.page.locator(".record")

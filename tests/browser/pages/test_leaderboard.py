@@ -510,3 +510,16 @@ def test_a_file_of_ones_own_is_sent_and_what_it_lacks_is_said(measured: tuple[Vi
         page.locator("#wanted [name=metrics]:checked").first.uncheck()
     page.get_by_role("button", name="Begin the run").click()
     expect(page.get_by_role("alert")).to_contain_text("No metric is ticked")
+
+
+def test_which_maps_earn_a_claim_is_folded_and_opens_by_its_address(desk: Visit) -> None:
+    page = desk.open(FIRST, maps=False)
+    claims = page.locator("#claims")
+    expect(claims).to_be_visible()
+    expect(claims.locator("table")).to_be_hidden()
+    page = desk.open(f"{FIRST}#claims", maps=False)
+    table = page.get_by_role("region", name="Which maps earn a claim").locator("table")
+    expect(table).to_be_visible()
+    expect(table.locator("thead")).to_contain_text("scenes-vit, 6 inputs of Drawn scenes")
+    row = table.locator("tr[data-spec=random]")
+    expect(row).to_contain_text(re.compile(r"\d of 6\s*\d+ to \d+ %"))

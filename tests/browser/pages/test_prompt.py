@@ -39,7 +39,7 @@ def check_matrix(desk: Visit, document: dict[str, Any]) -> None:
             lines = (desk.get(f"/api/models/{document['model']}").get("calibration") or {}).get("lines", [])
             is_finding = any(line["kind"] == "not_in_picture" for line in lines)
             expect(said).to_have_text(re.compile("^found · " if is_finding else "^(?!found)"))  # first whether, then how much
-            share = f" · {percent(target['probability'])} among these"  # of one prompt it says nothing
+            share = f" · {percent(target['probability'])} among the prompts"  # of one prompt it says nothing
             expect(said).to_have_text(re.compile(f"{re.escape(share)}$" if len(prompts) > 1 else f"{re.escape(likeness)}$"))
     specs = list(dict.fromkeys(attribution["method"] for attribution in document["maps"]))
     assert len(document["maps"]) == len(specs) * len(prompts)

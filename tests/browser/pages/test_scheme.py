@@ -56,4 +56,4 @@ def test_what_is_painted_follows_the_choice(desk: Visit) -> None:
     page.wait_for_function(painted, arg=PAPER["light"], timeout=60_000)
     page.get_by_label("Light or dark").select_option("dark")
     page.wait_for_function(painted, arg=PAPER["dark"])
-    expect(page.locator(".said")).to_contain_text("asked at", timeout=60_000)
+    expect(page.locator(".said")).to_contain_text("shares measured", timeout=60_000)

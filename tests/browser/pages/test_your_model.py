@@ -109,6 +109,19 @@ def test_a_folder_of_a_text_model_is_brought_whole(desk: Visit, tmp_path: Path) 
     expect(page.locator("#stages li").nth(2)).to_have_text("✓Architecture: BertForSequenceClassification of transformers")
     open_it(page)
     expect(page.get_by_role("link", name="Explain a text with it")).to_have_attribute("href", re.compile("/text.model=own%2Fmy-bert"))
+    several = page.get_by_role("link", name="Ask several texts")
+    expect(several).to_have_attribute("href", re.compile("/collection.model=own%2Fmy-bert"))
+    href = str(several.get_attribute("href"))
+    page.get_by_role("link", name="Explain a text with it").click()
+    page.get_by_label("The text to explain").fill("a fine film")
+    page.get_by_role("button", name="Explain this text").click()
+    page.wait_for_url(re.compile(r"[?&]id=\w+"))
+    expect(page.locator("#several")).to_have_attribute("href", href)
+    before = desk.id
+    page.reload()
+    page.locator("#samples button").first.click()  # a sample asks the model that the person brought, also where the address is an answer's
+    desk.next_maps(before)
+    assert desk.document()["model"].startswith("own/my-bert")
 
 
 def test_a_folder_of_a_model_of_pictures_and_texts_is_asked(desk: Visit, tmp_path: Path) -> None:

@@ -80,6 +80,16 @@ def test_a_plate_has_a_name_a_legend_and_one_line_and_the_rest_on_press(desk: Vi
     expect(page.locator(".rules")).to_contain_text("Libra: ")  # said once for all plates
 
 
+def test_the_rank_of_a_map_in_doubt_is_said_to_be_of_other_inputs(desk: Visit) -> None:
+    desk.open("/image?model=scenes-vit&methods=rollout&methods=fullgrad_plus:libra")
+    plate = desk.plate("rollout")
+    expect(plate.locator(".standing b")).to_be_visible()
+    expect(plate.locator(".elsewhere")).to_be_hidden()
+    plate.locator(".note").evaluate("(note) => note.classList.add('doubtful')")  # as where the map of this input is in doubt
+    expect(plate.locator(".elsewhere")).to_be_visible()
+    expect(desk.plate("fullgrad_plus:libra").locator(".elsewhere")).to_be_hidden()
+
+
 def test_under_the_first_plates_stand_the_pairs_of_the_page_and_a_press_lays_them_over_each_other(desk: Visit) -> None:
     page = desk.open("/image", folded=True)
     document = desk.document()

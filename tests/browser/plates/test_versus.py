@@ -49,7 +49,8 @@ def check_badges(desk: Visit, document: dict[str, Any], a: str, b: str) -> dict[
             continue
         r = float(np.corrcoef(left, right)[0, 1])
         number = f"r\u00a0=\u00a0{MINUS if r < 0 else ''}{abs(r):.2f}"
-        expect(badge).to_have_text(f"same map for both, {number}" if r > 0.99 else f"likeness of the two maps: {number}")
+        which = "the two maps of the difference" if len(document["targets"]) > 2 else "its two maps"
+        expect(badge).to_have_text(f"{which} {'are nearly the same' if r > 0.99 else 'correlate'}: {number}")
         correlations[of_a["method"]] = r
     return correlations
 

@@ -8,6 +8,7 @@ import pytest
 from playwright.sync_api import expect
 
 from tests.browser.support.accessibility import no_violation_anywhere
+from tests.browser.support.number_format import percent
 from tests.browser.support.serving import HTTP
 from tests.browser.support.visit import Visit
 
@@ -29,6 +30,8 @@ def test_two_presses_say_what_would_change_the_answer(desk: Visit, path: str) ->
     assert found["reached"]
     expect(panel).to_have_attribute("data-hidden", str(len(found["hidden"])))
     expect(panel.locator("tbody tr").first).to_contain_text(to)
+    answer = panel.locator("tbody tr").filter(has=page.get_by_role("rowheader", name=document["top"][0]["label"], exact=True))
+    expect(answer.locator("td").first).to_have_text(percent(document["top"][0]["probability"]))  # the answer as it was
     if path == "/text":
         expect(panel.locator("del")).to_have_count(len(found["hidden"]))
     assert desk.query["counterfactual.to"] == [to]
@@ -44,7 +47,7 @@ def test_what_would_make_another_prompt_fit_best_is_said_on_prompt(desk: Visit) 
     best, other = sorted(desk.document()["targets"], key=lambda target: -target["probability"])
     button = page.get_by_text("What would change it?")
     button.click()
-    expect(page.locator(".why")).to_contain_text(f"fits better than “{best['label']}”")
+    expect(page.locator(".why")).to_contain_text(f"“{best['label']}” fits best. Choose another prompt")
     expect(page.locator(".why [role=option]")).to_have_count(1)  # the best is no choice
     no_violation_anywhere(page)
     page.get_by_role("option", name=other["label"]).click()

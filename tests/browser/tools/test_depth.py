@@ -1,4 +1,4 @@
-"""Does the Transformer matter? On a model's card: pictures or texts in, bars and sentences out; stopped, and refused."""
+"""Which parts of the model do the work? On a model's card: pictures or texts in, bars and sentences out; stopped, and refused."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from playwright.sync_api import Locator, expect
 from tests.browser.support.accessibility import no_violation
 from tests.browser.support.visit import Visit
 
-TITLE = "Does the Transformer matter?"
+TITLE = "Which parts of the model do the work?"
 
 
 def pictures(count: int) -> list[Any]:

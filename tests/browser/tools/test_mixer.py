@@ -104,7 +104,8 @@ def test_an_ablation_by_hand(desk: Visit) -> None:
     check(tool, libra, without, desk)
     expect(tool.locator(".plate .caption").last).to_contain_text(without["rule"]["title"])
     r = float(np.corrcoef(libra["map"]["scores"], without["map"]["scores"])[0, 1])
-    expect(tool.locator(".likeness")).to_have_text(f"likeness of the two maps: r\u00a0=\u00a0{MINUS if r < 0 else ''}{abs(r):.2f}")
+    number = f"r\u00a0=\u00a0{MINUS if r < 0 else ''}{abs(r):.2f}"
+    expect(tool.locator(".likeness")).to_have_text(f"your mix and {libra['rule']['title']} correlate: {number}")
     kinds = desk.get("/api/rules")["kinds"]
     says = next(choice["says"] for choice in kinds[0]["choices"] if choice["value"] == "jacobian")
     expect(tool.locator("[data-kind=attention] .says")).to_have_text(says)

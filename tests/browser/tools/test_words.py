@@ -84,7 +84,10 @@ def test_all_words_in_a_table_sorted_by_any_method_and_where_two_methods_disagre
         without = HTTP.post(f"{desk.address}/api/explanations/{desk.id}/deletion-test", json=body).raise_for_status().json()
         before, after = percent(whole["probability"]), percent(without["probability"])
         expect(removal).to_contain_text(f"“{top['text']}”, the word on top")
-        expect(removal).to_contain_text(f"from {before} to {after}." if before != after else f"({after})")
+        expect(removal).to_contain_text(f"from {before} to {after}" if before != after else f"({after})")
+        answer, now = document["top"][0]["label"], without["top"][0]["label"]
+        if answer != now:
+            expect(removal).to_contain_text(f"the answer becomes “{now}”")
 
     expect(part.locator("thead th").nth(2)).to_contain_text(maps[0]["title"])
     check(np.argsort(-scores[0], kind="stable"))

@@ -105,7 +105,7 @@ def held(page: Page) -> None:
 def deletion(page: Page) -> None:
     """The deletion bar opened, the slider left at none."""
     page.locator("#removed").focus()
-    expect(page.locator(".said")).to_contain_text("asked at", timeout=PATIENCE)
+    expect(page.locator(".said")).to_contain_text("shares measured", timeout=PATIENCE)
     page.locator(".ranks button").nth(1).click()
     if page.get_by_label("Curves of").is_visible():
         page.get_by_label("Curves of").select_option(index=1)

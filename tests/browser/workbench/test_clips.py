@@ -50,7 +50,7 @@ def test_frames_are_given_at_once_and_shown_beside_each_other(desk: Visit, tmp_p
     page = desk.open("/image?model=scenes-vit&methods=fullgrad_plus:libra&methods=random", maps=False)
     expect(page.locator("#model-choice")).to_have_value("scenes-vit")  # it is known by then that it takes clips
     with page.expect_file_chooser() as chosen:
-        page.get_by_role("button", name="Choose a picture").click()
+        page.get_by_role("button", name="Choose a clip").click()
     before = desk.id
     chosen.value.set_files(frames)
     desk.next_maps(before)

@@ -141,8 +141,8 @@ def test_which_model_answered_and_why_stands_beside_the_picture(desk: Visit) -> 
     model = desk.get(f"/api/models/{other}")
     choice.select_option(other)
     desk.next_maps(before)
-    purpose = "" if model["photos"] else f". {model['description']}"
-    expect(page.locator("#model-why")).to_have_text(f"You chose this model: it knows {len(model['labels']):,} things{purpose}")
+    purpose = "" if model["photos"] else f" {model['description']}"
+    expect(page.locator("#model-why")).to_have_text(f"You chose this model: it knows {len(model['labels']):,} things.{purpose}")
 
 
 def test_sets_families_and_search_choose_methods(phone: Visit) -> None:
@@ -193,7 +193,7 @@ def test_the_best_three_curves_and_the_random_baseline_are_named(desk: Visit) ->
     specs = ["rollout", "fullgrad_plus:libra", "gradcam_plus", "generic_attention", "random"]
     page = desk.open(f"/image?id={explained(desk, 'image', methods=specs)}", folded=True)
     page.locator("#removed").focus()
-    expect(page.locator(".said")).to_contain_text("asked at", timeout=60_000)
+    expect(page.locator(".said")).to_contain_text("shares measured", timeout=60_000)
     panel = page.locator(".panels svg").first
     named = panel.locator(".named").evaluate_all("(nodes) => nodes.map((node) => node.dataset.spec)")
     best = page.locator(".ranks tbody tr[data-spec]").evaluate_all("(nodes) => nodes.slice(0, 3).map((node) => node.dataset.spec)")

@@ -70,5 +70,5 @@ def test_what_arrives_finds_its_room(phone: Visit, path: str) -> None:
         moved = check(phone, moved)
         drawer.locator("summary").first.click()
     page.locator("#removed").fill("20")
-    expect(page.locator(".said")).to_contain_text("asked at", timeout=60_000)
+    expect(page.locator(".said")).to_contain_text("shares measured", timeout=60_000)
     check(phone, moved)

@@ -67,3 +67,17 @@ def test_a_sound_is_given_drawn_over_time_and_found_again(desk: Visit, tmp_path:
     page.reload()
     desk.maps()
     expect(page.locator("#picture .caption")).to_contain_text("0.03 to 0.93 s")
+
+
+def test_a_model_of_sounds_is_chosen_while_a_picture_is_on_show_and_left_again(desk: Visit) -> None:
+    page = desk.open("/image?model=photos-vit&sample=photo-dogs&methods=random")
+    desk.maps()
+    page.locator("#model-choice").select_option("scenes-vit")
+    expect(page.get_by_role("button", name="Choose a sound")).to_be_visible()
+    expect(page.locator("#remark")).to_have_text("This model takes sounds: choose a .wav file.")
+    expect(page.locator(".problem:visible")).to_have_count(0)
+    before = desk.id
+    page.locator("#model-choice").select_option("photos-vit")  # the same picture is asked about again
+    expect(page.get_by_role("button", name="Choose a picture")).to_be_visible()
+    expect(page.locator("#main")).not_to_have_class("pending")
+    assert desk.id == before

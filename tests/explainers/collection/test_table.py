@@ -10,6 +10,7 @@ import pytest
 
 from explainers.collection.labels import unknown_labels_in_words
 from explainers.collection.result import open_collection
+from explainers.collection.slices.report import rows_of_slices
 from explainers.collection.table import MAX_CONFUSED, CollectionTable, RowFilter
 from explainers.errors import ExplainerError
 from tests.support.made_up_collection import made_up_row, text_row, thumbnail, write_collection, wrong
@@ -40,6 +41,22 @@ def test_the_most_suspicious_row_is_first(table: CollectionTable) -> None:
     # by hand: 0.2 for the agreement of 0.6 everywhere, and 0.99, 1, 0.75 in place of it, 0.3; each over four, too few rows share an answer
     assert indices(table) == [2, 1, 3, 4, 0]
     assert table.suspicion.tolist() == pytest.approx([0.2 / 4, 1.19 / 4, 1.2 / 4, 0.75 / 4, 0.5 / 4])
+
+
+def test_rows_of_slices_come_before_others_by_suspicion_alone(table: CollectionTable, tmp_path: Path) -> None:
+    assert rows_of_slices(tmp_path) == frozenset()  # nothing was searched
+    (tmp_path / "slices.json").write_text('{"slices": [{"rows": [0]}, {"rows": [3, 0]}]}', "utf-8")
+    in_slices = rows_of_slices(tmp_path)
+    assert in_slices == {0, 3}
+
+    def order(name: str, **wanted: Any) -> list[int]:
+        return [row.index for row in table.page(table.select(RowFilter(**wanted), name, in_slices=in_slices))]
+
+    assert order("suspicion") == [3, 0, 2, 1, 4]
+    assert order("suspicion", right=False) == [1, 4]
+    assert order("probability") == indices(table, "probability")
+    (tmp_path / "slices.json").write_text("{", "utf-8")
+    assert rows_of_slices(tmp_path) == frozenset()
 
 
 def test_a_place_that_most_rows_of_an_answer_share_is_found(tmp_path: Path) -> None:

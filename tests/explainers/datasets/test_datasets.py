@@ -141,6 +141,9 @@ SPOILT = {
     "eraser-boolq": ("boolq/test.jsonl", "cannot be read"),
     "sst-2": ("SST-2/dev.tsv", "lacks the column label"),
     "texts": ("", "cannot be read"),
+    "tweet-hate": ("datasets/hate/test_labels.txt", "has 1 lines, and there are 2 tweets"),
+    "tweet-emotion": ("datasets/emotion/mapping.txt", "the number of a class"),
+    "semaine": ("sem/test.csv", "lacks the column"),
 }
 
 
@@ -151,6 +154,21 @@ def test_what_is_broken_is_refused(name: str, tmp_path: Path) -> None:
     (folder / file if file else folder).write_text("no such thing", "utf-8")
     with pytest.raises(ExplainerError, match=words):
         open_dataset(name, folder)[0]
+
+
+@pytest.mark.parametrize(("name", "file"), [("tweet-emotion", "datasets/emotion/test_labels.txt"), ("meld-s", "meld/test.csv")])
+def test_a_class_that_there_is_not_is_named(name: str, file: str, tmp_path: Path) -> None:
+    folder = made_up(name, tmp_path)
+    text = (folder / file).read_text("utf-8")
+    (folder / file).write_text(text.replace("1\n0", "1\n7").replace("positive", "glad"), "utf-8")
+    with pytest.raises(ExplainerError, match=r"labels must be .*, not (7|glad)"):
+        open_dataset(name, folder)
+
+
+def test_a_tweet_is_one_line_and_keeps_its_words(tmp_path: Path) -> None:
+    found = open_dataset("tweet-emotion", made_up("tweet-emotion", tmp_path))
+    assert [(sample.text, sample.labels) for sample in found] == [("@user what a day !", ("joy",)), ("Hm", ("anger",))]
+    assert found.classes == ("anger", "joy", "optimism", "sadness")
 
 
 @pytest.mark.parametrize("name", ["voc", "pets", "imagenet-s", "funnybirds"])
@@ -505,12 +523,13 @@ def test_a_wide_name_takes_in_the_classes_of_the_group_that_it_names(tmp_path: P
         return ClassEntry(name, groups=groups)
 
     classes = [entry("tabby cat", "cat", "animal"), entry("sofa"), entry("Persian cat", "cat", "animal"), entry("cat box")]
-    groups = {"cat": (0, 2), "animal": (0, 2)}
+    groups = {"cat": (0, 2), "animal": (0, 2), "bird of prey": (1,)}
     known: Any = SimpleNamespace(kind="image", labels=[one.label for one in classes], classes=classes, groups=groups, synonyms={})
     photos = open_dataset("coco", made_up("coco", tmp_path))
     assert photos.classes_of("cat", known) == {0, 2}
     assert photos.classes_of("sofa", known) == {1}
     assert photos.classes_of("kite", known) == frozenset()
+    assert photos.classes_of("Bird_of-prey", known) == {1}
     assert photos.classes_of(1, known) == frozenset()  # it has other classes than the data set
 
 

@@ -41,8 +41,8 @@ def test_a_text_with_marked_words(tmp_path: Path) -> None:
     for name in setup.plan.metrics:
         metric = METRICS[name]
         values = [found[column] for column in metric.columns]
-        assert None not in values, name
-        assert metric.lowest is None or values[0] >= metric.lowest - 1e-9
+        assert (name == "claim_size" and not found["claim"]) or None not in values, name
+        assert metric.lowest is None or values[0] is None or values[0] >= metric.lowest - 1e-9
     result = explainers.explain(model, text, methods=["input_x_gradient"])
     words = result["input_x_gradient"].words()
     assert found["scores"] == pytest.approx([word.score for word in words], rel=1e-3, abs=1e-4)

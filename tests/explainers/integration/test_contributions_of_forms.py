@@ -190,6 +190,76 @@ def test_contributions_by_the_formulas_of_the_papers(name: str) -> None:
         torch.testing.assert_close(found, right, rtol=1e-5, atol=1e-8)
 
 
+def neighbours(x: Tensor) -> Tensor:
+    return (x + x.roll(1, 1)) / 2
+
+
+def with_queries_of(rows_of: Callable[[Attention, Tensor], tuple[Tensor, Tensor]]) -> Any:
+    """Attention with the queries of the first, the keys and values of the second that ``rows_of`` projects."""
+
+    def form(module: Attention, q: Tensor, k: Tensor, v: Tensor, x: Tensor) -> Tensor:
+        (queries, _, _), (_, keys, values) = (module.heads(rows, 3) for rows in rows_of(module, x))
+        return softmax_of(queries, keys) @ values
+
+    return form
+
+
+def scaled_by(rows_of: Callable[[Attention, Tensor], tuple[Tensor, Tensor]]) -> Any:
+    """Attention whose queries are scaled by a number made of the second that ``rows_of`` projects."""
+
+    def form(module: Attention, q: Tensor, k: Tensor, v: Tensor, x: Tensor) -> Tensor:
+        rows, pooled = rows_of(module, x)
+        q, k, v = module.heads(rows, 3)
+        return softmax_of(q * pooled[:, None, :, :1].sigmoid(), k) @ v
+
+    return form
+
+
+def joined(module: Attention, *rows: Tensor, dim: int = 1) -> tuple[Tensor, ...]:
+    return module.qkv(torch.cat(rows, dim)).split([each.shape[dim] for each in rows], dim)
+
+
+#: Rows of several tokens in one projection with those of single ones, and the same apart.
+JOINED: dict[str, tuple[Any, Any]] = {
+    "neighbours before the tokens": (
+        with_queries_of(lambda module, x: joined(module, neighbours(x), x)),
+        with_queries_of(lambda module, x: (module.qkv(neighbours(x)), module.qkv(x))),
+    ),
+    "their mean after the tokens": (
+        scaled_by(lambda module, x: joined(module, x, x.mean(1, keepdim=True))),
+        scaled_by(lambda module, x: (module.qkv(x), module.qkv(x.mean(1, keepdim=True)))),
+    ),
+}
+
+
+@pytest.mark.parametrize("name", JOINED)
+def test_biases_are_of_the_tokens_whose_rows_lie_next_to_those_of_several(name: str) -> None:
+    given, expected = (
+        scores(built(lambda form=form: Vit(lambda: [Block(lambda: Attention(form)) for _ in range(2)])), pixels(), 1, "globenc", "alti")
+        for form in JOINED[name]
+    )
+    for ours, theirs in zip(given, expected, strict=True):
+        torch.testing.assert_close(ours, theirs, rtol=1e-5, atol=1e-8)
+
+
+@pytest.mark.parametrize(
+    ("rows_of", "reason"),
+    [
+        (lambda module, x: joined(module, neighbours(x), x, dim=0), "does not have its samples first"),
+        (lambda module, x: joined(module, neighbours(x).roll(1, 1), neighbours(x), dim=0)[::-1], "does not add up to that stream"),
+    ],
+)
+def test_rows_of_several_samples_that_are_joined_are_refused(rows_of: Any, reason: str) -> None:
+    def form(module: Attention, q: Tensor, k: Tensor, v: Tensor, x: Tensor) -> Tensor:
+        (queries, _, _), (_, keys, values) = (module.heads(rows, 3) for rows in rows_of(module, x))
+        return softmax_of(queries, keys) @ (v if "add" in reason else values)
+
+    vit = built(lambda: Vit(lambda: [Block(lambda: Attention(form)) for _ in range(2)]))
+    for spec in ("globenc", "alti"):
+        with pytest.raises(explainers.ExplainerError, match=reason):
+            scores(vit, pixels(), 1, spec)
+
+
 class NormedApart(Block):
     """A block that normalises its class token and its patches in two calls."""
 

@@ -67,3 +67,17 @@ def test_slow_packages_wait_and_models_need_neither_torchvision_nor_a_network(tm
     assert shown["logits"] == [1, 2]
     assert shown["labels"] == ["bad", "middling", "good"]
     assert "someone/other is not on this machine, and offline mode is on (HF_HUB_OFFLINE)" in shown["problem"]
+
+
+def test_slow_packages_are_not_imported_by_the_process_that_answers_requests() -> None:
+    script = "import sys, vitrine_server.app; print([name for name in sys.argv[1:] if name in sys.modules])"
+    done = subprocess.run(
+        [sys.executable, "-c", script, *SLOW, "timm", "transformers", "torchvision"], capture_output=True, text=True, check=True
+    )
+    assert done.stdout.strip() == "[]"
+
+
+def test_the_models_of_transformers_are_not_imported_for_a_model_of_timm() -> None:
+    script = "import sys, explainers, transformers; explainers.load('scenes-vit'); print('transformers.modeling_utils' in sys.modules)"
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "False"

@@ -46,6 +46,11 @@ def in_chunks(module: Attention, q: Tensor, k: Tensor, v: Tensor, x: Tensor) -> 
     return torch.cat([softmax_of(part, k) @ v for part in q.split(5, 2)], 2)
 
 
+def in_chunks_of_queries_and_heads(module: Attention, q: Tensor, k: Tensor, v: Tensor, x: Tensor) -> Tensor:
+    chunks = [[softmax_of(part[:, [i]], k[:, [i]]) @ v[:, [i]] for i in range(HEADS)] for part in q.split(5, 2)]
+    return torch.cat([torch.cat(heads, 1) for heads in chunks], 2)
+
+
 def head_by_head(module: Attention, q: Tensor, k: Tensor, v: Tensor, x: Tensor) -> Tensor:
     heads = [softmax_of(q[:, [i]], k[:, [i]]) @ module.heads(module.qkv(x), 3)[2][:, [i]] for i in range(HEADS)]
     return torch.cat(heads, 1)  # the values of a head are computed after the first head has attended
@@ -73,7 +78,7 @@ def test_weights_that_are_split_between_tokens_or_flattened_are_one_map(form: An
         torch.testing.assert_close(one, other, rtol=1e-4, atol=1e-7)
 
 
-@pytest.mark.parametrize("form", [with_samples, in_chunks, head_by_head])
+@pytest.mark.parametrize("form", [with_samples, in_chunks, in_chunks_of_queries_and_heads, head_by_head])
 def test_what_reads_the_stream_after_attention_finds_it_in_every_form(form: Any) -> None:
     for found, expected in zip(
         scores(vit_of(form), pixels(), 1, *INSIDE_BLOCKS), scores(vit_of(of_module), pixels(), 1, *INSIDE_BLOCKS), strict=True
@@ -102,7 +107,7 @@ def heads_added(module: Attention, q: Tensor, k: Tensor, v: Tensor, x: Tensor) -
     return out
 
 
-@pytest.mark.parametrize("form", [in_chunks, head_by_head, heads_added, shuffled_queries, shuffled_keys])
+@pytest.mark.parametrize("form", [in_chunks, in_chunks_of_queries_and_heads, head_by_head, heads_added, shuffled_queries, shuffled_keys])
 def test_the_projection_of_attention_is_that_however_its_output_is_put_together(form: Any) -> None:
     """Rules of gamma have none there."""
     specs = ("pa_lrp", "input_x_gradient:pa-lrp", "input_x_gradient:cp-lrp-gamma")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 
 import pytest
@@ -10,7 +11,21 @@ from torch import Tensor, nn
 
 import explainers
 from explainers.methods.requirements import missing_requirements
-from tests.explainers.support.attention_forms import PREPROCESS, WIDTH, Attention, Block, Mlp, Vit, built, of_module, plain_blocks
+from tests.explainers.support.attention_forms import (
+    PREPROCESS,
+    WIDTH,
+    Attention,
+    Block,
+    Form,
+    Mlp,
+    Vit,
+    built,
+    of_module,
+    pixels,
+    plain_blocks,
+    scores,
+    softmax_of,
+)
 from tests.explainers.support.wrapped import wrapped
 from tests.support.task_models import writer
 
@@ -94,3 +109,40 @@ def test_blocks_that_add_in_other_axes_or_to_some_channels_are_said_to() -> None
 def test_what_a_text_model_cannot_run_is_not_replaced_by_what_hides_parts_of_a_picture() -> None:
     reason = missing_requirements(wrapped("deberta-v3"))["parts"]
     assert reason.endswith("What reads no such parts runs, such as input_x_gradient and occlusion.")
+
+
+def mixed(module: Attention, q: Tensor, k: Tensor, v: Tensor, x: Tensor) -> Tensor:
+    """Each head's weights are made of both."""
+    return module.mix(softmax_of(q, k).movedim(1, -1)).movedim(-1, 1) @ v  # type: ignore[no-any-return]
+
+
+def scaled(module: Attention, q: Tensor, k: Tensor, v: Tensor, x: Tensor) -> Tensor:
+    return 2 * softmax_of(q, k) @ v
+
+
+def difference(module: Attention, q: Tensor, k: Tensor, v: Tensor, x: Tensor) -> Tensor:
+    return (softmax_of(q, k) - 0.5 * softmax_of(k, q)) @ v
+
+
+def sigmoid(module: Attention, q: Tensor, k: Tensor, v: Tensor, x: Tensor) -> Tensor:
+    return (q @ k.mT / q.shape[-1] ** 0.5).sigmoid() @ v
+
+
+def written_out(module: Attention, q: Tensor, k: Tensor, v: Tensor, x: Tensor) -> Tensor:
+    return softmax_of(q, k) @ v
+
+
+@pytest.mark.parametrize("form", [mixed, scaled, difference, sigmoid])
+def test_weights_that_are_more_than_a_softmax_have_no_scores(form: Callable[..., Tensor]) -> None:
+    """AGCAM takes scores of each head together with the gradient of its weights."""
+    model = explainers.wrap(Form(form).vit(), kind="image", preprocess=PREPROCESS)
+    lacks = missing_requirements(model)
+    assert "scores" in lacks or "attention" in lacks  # a sigmoid leaves no map at all
+    reason = next(variant.reason for variant in explainers.variants(model) if variant.spec == "agcam")
+    assert reason in (lacks.get("attention"), lacks.get("scores"))
+
+
+def test_scores_are_the_same_however_attention_is_written() -> None:
+    maps = [scores(Form(form).vit(), pixels(), 1, "agcam") for form in (of_module, written_out)]
+    torch.testing.assert_close(maps[0], maps[1])
+    assert bool(maps[0][0].any())

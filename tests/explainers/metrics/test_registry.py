@@ -42,6 +42,7 @@ def given(one: Metric) -> dict[str, Tensor]:
         "falls_of_groups": lambda: torch.randn(MAPS, 4, generator=draw),
         "falls_one_by_one": lambda: torch.randn(MAPS, TOKENS, generator=draw) / 2,
         "aopc_limits": lambda: torch.tensor([[-0.1, 0.1], [-0.5, 0.2], [0.0, 0.6]]),
+        "claimed_share": lambda: torch.tensor([0.01, 0.02, 0.3]),
         "soft": lambda: torch.rand(MAPS, 3, generator=draw) * torch.tensor([0.3, 0.3, 0.01]),
         "shown": lambda: probabilities(MAPS),
         "maps": lambda: torch.randn(MAPS, 4, 4, generator=draw),

@@ -83,11 +83,22 @@ class Twin:
 
     # --- attention
 
+    @property
+    def halves_attention(self) -> bool:
+        """Whether each factor of a product in attention gets half of the signal."""
+        return self.rule.attention in ("half", "constant_half", "half_temperature")
+
     def softmax(self, x: Tensor) -> Tensor:
-        return self.weights(x.softmax(-1))
+        weights = x.softmax(-1)
+        if self.rule.attention in ("temperature", "half_temperature"):
+            temperature = self.rule.strength.temperature  # times it, as the chain rule's 1 / T is left out
+            weights = value_of(weights, temperature * (x / temperature).softmax(-1))
+        return self.weights(weights)
 
     def weights(self, weights: Tensor) -> Tensor:
         """Weights of attention as their products with values see them."""
+        if self.rule.attention == "cut":
+            return weights.detach()
         # a zero gradient where half goes to weights that hand nothing on, so that products still have two paths
         return {"constant": weights.detach(), "constant_half": weights.detach() + 0 * weights}.get(self.rule.attention, weights)
 
@@ -97,8 +108,10 @@ class Twin:
 
     def matmul(self, a: Tensor, b: Tensor) -> Tensor:
         """Of two paths, or of a path and a constant, which takes no share."""
+        if self.rule.attention == "cut":
+            return (a @ b).detach()
         both = a.requires_grad and b.requires_grad
-        out = value_of(a @ b, 0.5 * (a @ b)) if self.rule.attention in ("half", "constant_half") and both else a @ b
+        out = value_of(a @ b, 0.5 * (a @ b)) if self.halves_attention and both else a @ b
         return over_itself(out, self.rule.strength.epsilon_sum / (2 if both else 1)) if self.rule.linear == "epsilon" else out
 
     def by_data(self, a: Tensor, b: Tensor) -> Tensor:
@@ -149,8 +162,9 @@ class Twin:
 
     def weighted(self, a: Tensor, weights: Tensor) -> Tensor:
         """a times weights of attention, number by number."""
-        half = self.rule.attention in ("half", "constant_half")
-        return value_of(a * weights, 0.5 * a * weights) if half else a * weights
+        if self.rule.attention == "cut":
+            return (a * weights).detach()
+        return value_of(a * weights, 0.5 * a * weights) if self.halves_attention else a * weights
 
     def gated(self, a: Tensor, g: Tensor) -> Tensor:
         """a times the value of a :meth:`gate`."""

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 import explainers
-from explainers.autograd.rules import Rule
+from explainers.autograd.rules import Rule, Strength
 from explainers.records.result import Attribution
 from tests.explainers.support.golden import Case
 
@@ -55,6 +55,29 @@ class Row:
 CP_LRP = Rule(attention="constant", norm="constant", activation="gate")
 MEAN_CONSTANT = Rule(attention="constant", norm="constant_mean")
 TRAPEZOID = "integrated_gradients?quadrature=riemann_trapezoid"
+#: GIM and its parts; what acts of the published package as it is, by its version and how the model attends.
+GIM_PARTS: dict[str, Rule] = {
+    "full_T4": Rule(attention="half_temperature", norm="constant", product="half", strength=Strength(temperature=4.0)),
+    "full_T1": Rule(attention="half", norm="constant", product="half"),
+    "only_norm": Rule(norm="constant"),
+    "only_temperature": Rule(attention="temperature"),
+    "only_qkv": Rule(attention="half"),
+    "plain": Rule(),
+}
+GIM_OF: dict[str, dict[str, Rule]] = {
+    "gim-bert": {
+        **GIM_PARTS,
+        "published_sdpa": GIM_PARTS["full_T1"],
+        "published_eager": Rule(attention="temperature", norm="constant"),
+    },
+    "gim-llama": {
+        **GIM_PARTS,
+        "only_gate": Rule(product="half"),
+        "full_0.1.4": Rule(attention="half_temperature", norm="constant"),
+        "published_sdpa": Rule(attention="half", product="half"),
+        "published_sdpa_0.1.4": Rule(attention="half"),
+    },
+}
 BERT = {
     "transformer_attribution": Row("transformer_attribution?published_code=true&start_layer=0"),
     "transformer_attribution_last": Row("transformer_attribution?published_code=true"),
@@ -110,6 +133,18 @@ ROWS: dict[str, dict[str, Row]] = {
         "lig_embeddings_pad_gausslegendre": Row("integrated_gradients?baseline=pad", tokens, (2,)),
         "lig_embeddings_pad_riemann_trapezoid": Row(f"{TRAPEZOID}&baseline=pad", tokens, (2,)),
     },
+    **{
+        name: {
+            "full|input_x_gradient_block0": Row("input_x_gradient:gim"),
+            **{
+                f"{tag}|input_x_gradient_block0": Row(("input_x_gradient", rule))
+                for tag, rule in rules.items()
+                if not tag.startswith("published")
+            },
+        }
+        for name, rules in GIM_OF.items()
+    },
+    "agcam-vit": {},
     "generic-attention-clip": {},
     "exclip-openclip": {},
     "clip-dense": {},
@@ -119,7 +154,11 @@ ROWS: dict[str, dict[str, Row]] = {
     "refinecam-vit": {},
     "tam-parts": {},
     "mda-vit": {},
+    "nib-clip": {},
+    "m2ib-clip": {},
+    "eagle-vit": {},
     "fixlip": {},
+    "information-flow-llama": {},
     "libragrad-eva02": {
         "raw_attention": Row("raw_attention?row=class_token"),
         "rollout": Row("rollout?row=class_token"),
@@ -143,6 +182,12 @@ BESIDE: dict[str, set[str]] = {
     "chefer-vit": {"ablation_second_relevance", "lrp_full_origlrp"},
     "chefer-bert": {"gradcam"},
     "chefer-bert-padded": {"gradcam", "transformer_attribution", "transformer_attribution_last"},
+    "information-flow-llama": {
+        "heads",
+        "around_attention",
+        "renormalised_0.04|attention",
+        *(f"{name}|{kind}" for name in ("full", "at_0.04") for kind in ("attention", "mlp", "around_mlp")),
+    },
     "attnlrp-bert": {"attnlrp_inputs_embeds", "cp_lrp_inputs_embeds"},
     "integrated-gradients-vit": {"logits_baseline", "delta_gausslegendre", "delta_riemann_trapezoid"},
     "integrated-gradients-bert": {
@@ -160,6 +205,11 @@ BESIDE: dict[str, set[str]] = {
             )
         ),
     },
+    **{
+        name: {*(f"{tag}|gradient_block0" for tag in ("full", *rules)), "full|gradient_embeddings", "explain_full"}
+        for name, rules in GIM_OF.items()
+    },
+    "agcam-vit": {f"agcam|{of}{what}" for of in ("target", "top") for what in ("", "|scores", "|gradient")},
     "generic-attention-clip": {"image_relevance", "image_relevance_all_layers", "text_eot_row", "text_eot_row_all_layers"}
     | {"text_relevance", "text_relevance_all_layers"},
     "exclip-openclip": {
@@ -182,6 +232,23 @@ BESIDE: dict[str, set[str]] = {
         for name in ("monotonicity", "monotonicity_patches")
         for way in ("positive", "negative")
         for what in ("", "|response")
+    },
+    "nib-clip": {"image_features", "text_features", "cosine", "batch|layer2_steps10|image", "batch|layer2_steps10|text"}
+    | {
+        f"layer{block}_steps{steps}|{what}"
+        for block in (2, 0)
+        for steps in (10, 4)
+        for what in ("image", "image_final_every_16", "text", "text_final")
+    },
+    "m2ib-clip": {"image_features", "text_features", "cosine"}
+    | {
+        f"{side}|{tag}|{what}"
+        for side in ("image", "text")
+        for tag in ("layer1_beta0.1", "layer1_beta1", "layer0_beta0.1")
+        for what in ("losses", "alpha_steps", "capacity", "map", "final")
+    },
+    "eagle-vit": {
+        f"{parts}|{what}" for parts in ("8x8", "4x4") for what in ("order", "insertion", "deletion", "map", "values", "ends", "asked")
     },
     "fixlip": {"empty_value", "full_value", "all_values_image_x_text", "split_of_budget_1024"}
     | {f"exact_banzhaf_p{p}_order{order}|{what}" for p in (0.3, 0.5, 0.7) for order in (1, 2) for what in ("constant", "first", "second")}

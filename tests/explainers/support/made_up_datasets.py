@@ -222,6 +222,17 @@ def sst2(folder: Path) -> None:
     write(folder / "SST-2/dev.tsv", 'sentence\tlabel\na "lovely film \t1\ndull \t0\n')
 
 
+def tweets(folder: Path, task: str, classes: Sequence[str]) -> None:
+    lines = {"mapping": [f"{number}\t{name}" for number, name in enumerate(classes)], "test_labels": ["1", "0"]}
+    for name, rows in {**lines, "test_text": ["@user  what a day \u2028 ! ", "Hm"]}.items():
+        write(folder / f"datasets/{task}/{name}.txt", "\n".join(rows) + "\n")
+
+
+def utterances(folder: Path, part: str, sentiments: Sequence[str]) -> None:
+    rows = f'0,"Oh , okay ?",Ross,{sentiments[0]}\n1,Yes .,Monica,{sentiments[1]}\n'
+    write(folder / part / "test.csv", f",Utterance,Speaker,Sentiment\n{rows}")
+
+
 def texts(folder: Path) -> None:
     rows = [{"text": "A lovely film", "label": "positive", "rationale": [[2, 8]]}, {"text": "Dull"}]
     write(folder, "\n".join(map(json.dumps, rows)))
@@ -286,6 +297,11 @@ SAMPLES = {
     "imdb": MadeUp(imdb, 2, ("negative",), forms=(imdb_parquet,)),
     "sst-2": MadeUp(sst2, 2, ("positive",), forms=(sst2_parquet,)),
     "texts": MadeUp(texts, 2, ("positive",)),
+    "tweet-emotion": MadeUp(partial(tweets, task="emotion", classes=("anger", "joy", "optimism", "sadness")), 2, ("joy",)),
+    "tweet-hate": MadeUp(partial(tweets, task="hate", classes=("not-hate", "hate")), 2, ("hate",)),
+    "tweet-sentiment": MadeUp(partial(tweets, task="sentiment", classes=("negative", "neutral", "positive")), 2, ("neutral",)),
+    "meld-s": MadeUp(partial(utterances, part="meld", sentiments=("negative", "positive")), 2, ("negative",)),
+    "semaine": MadeUp(partial(utterances, part="sem", sentiments=("Neutral", "Positive")), 2, ("neutral",)),
     "molecules": MadeUp(molecules, 2, ("mutagenic",), forms=(molecules_packed,)),
 }
 

@@ -21,7 +21,7 @@ GALLERY = json.loads(OUT.read_text("utf-8"))
 
 def test_every_method_of_the_registry_has_its_map() -> None:
     image, listed = GALLERY["image"], {variant.spec: variant for variant in explainers.variants()}
-    of_prompts = {spec for spec in listed if "patch_features" in METHODS[listed[spec].method_name].needs}
+    of_prompts = {spec for spec in listed if {"patch_features", "prompts"} & METHODS[listed[spec].method_name].needs}
     of_boxes = {spec for spec in listed if "boxes" in METHODS[listed[spec].method_name].needs}  # no model inside finds boxes
     assert set(image["maps"]) == set(listed) - of_prompts - of_boxes
     assert of_prompts <= set(GALLERY["clip"]["maps"])  # these are drawn on the map of a prompt

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import json
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -75,12 +76,19 @@ def test_the_page_on_slices_is_served_once_it_is_there(here: Site, path: str, fo
     assert here.get(path)["has_slices"] is False
     refused(here.client.get(f"{path}/slices"), 404, "no-slices")
     page = folder / "photos/slices.html"
+    before = [row["index"] for row in here.get(f"{path}/rows")["rows"]]
     page.write_text("<!doctype html><title>Slices</title><body class=a>as it was</body>", "utf-8")
+    found = page.with_name("slices.json")
+    found.write_text(json.dumps({"slices": [{"rows": [before[-1]]}]}), "utf-8")
     try:
-        answer = here.client.get(f"{path}/slices")
-        assert here.get(path)["has_slices"] is True
+        answer, about = here.client.get(f"{path}/slices"), here.get(path)
+        first = here.get(f"{path}/rows")["rows"][0]["index"]
     finally:
         page.unlink()
+        found.unlink()
+    assert about["has_slices"] is True
+    assert about["suspicion"].startswith("Rows of what the search found in common come first; then: most suspicious first")
+    assert first == before[-1] != before[0]
     assert answer.status_code == 200
     assert answer.text.startswith("<!doctype html><title>Slices</title><body class=a>")
     assert answer.text.endswith("as it was</body>")

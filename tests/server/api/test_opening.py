@@ -20,6 +20,7 @@ from tests.explainers.support.saved_models import save_timm
 from tests.server.conftest import Site, Sites
 from tests.server.support.gated_models import GatedModels
 from tests.support.own_models.case import ARCHITECTURE, CLASSES, vit
+from vitrine_server.api.opening import _slug
 from vitrine_server.http.archives import safe_path
 from vitrine_server.http.problems import Problem
 from vitrine_server.http.visitors import Visitor
@@ -86,6 +87,14 @@ def test_a_file_is_brought_looked_at_opened_and_listed(sites: Sites) -> None:
         listed = site.get(f"/api/models/{name}")
         assert listed["labels"] == CLASSES
         assert answer["report"]["name"] == name
+
+
+@pytest.mark.parametrize(
+    ("folder", "name"),
+    [("best.safetensors", "best"), ("model_best.pth.tar", "model_best"), ("my-qwen2.5-vl", "my-qwen2-5-vl"), (".", "model")],
+)
+def test_a_model_is_called_by_its_folder_without_the_ending_of_a_file(folder: str, name: str) -> None:
+    assert _slug(folder) == name
 
 
 def test_a_zip_of_a_folder_is_unpacked_and_what_is_code_is_left_out(sites: Sites, tmp_path: Path) -> None:

@@ -101,7 +101,7 @@ def collect(site: Site) -> None:
     site.events(f"{root}/events")
     site.client.post(f"{root}/again")
     site.events(f"{root}/events")
-    for part in ("", "/progress", "/rows", "/selection", "/points"):
+    for part in ("", "/progress", "/rows", "/selection", "/points", "/words"):
         site.get(f"{root}{part}")
     site.get("/api/collections")
     labelled = collecting.packed({"ant/a.png": png(), "bee/b.png": png(1), "bee/c.png": png(2)})

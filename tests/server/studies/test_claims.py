@@ -47,7 +47,9 @@ def test_a_picture_has_one_as_well(site: Site) -> None:
     document = site.ask(png(), wait=True, methods=METHODS, target="ant").json()
     answer = ask(site, document, method="input_x_gradient").json()
     assert answer["parts"] == len(document["maps"][0]["scores"])
-    assert answer["holds"] or answer["sentence"].startswith("No such claim")
+    assert answer["holds"] == (answer["why"] == "")
+    assert answer["holds"] or answer["sentence"] == f"No such claim. {answer['why']}"
+    assert (answer["error"], answer["share_beaten"]) == (0.05, 0.95)
 
 
 def test_what_has_no_claim_is_refused(site: Site, refused: Check) -> None:

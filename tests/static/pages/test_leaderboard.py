@@ -98,3 +98,17 @@ def test_a_share_has_one_decimal_and_no_negative_zero() -> None:
     function = """async ([value, unit]) => (await script("pages/figures/values.js")).shortly(value, unit)"""
     cases = [[0.4581, "share"], [-0.0004, "share"], [-0.0236, "share"], [0.25, ""]]
     assert compute_all(function, cases) == ["45.8", "0.0", "\u22122.4", "0.250"]
+
+
+def test_methods_that_earn_the_larger_share_of_claims_come_first_and_ranges_are_of_per_cent() -> None:
+    function = """async (runs) => {
+      const { earned, order, sized } = await script("pages/figures/claims.js");
+      return [order(runs), runs[0].methods.map(earned), runs[0].methods.map(sized)];
+    }"""
+    none = {"spec": "a", "count": 0, "inputs": 6, "low": 0, "high": 0.459, "size": None, "size_low": None, "size_high": None}
+    some = {"spec": "b", "count": 5, "inputs": 6, "low": 0.359, "high": 0.996, "size": 0.0414, "size_low": 0.03, "size_high": 0.12}
+    other = {"spec": "c", "count": 3, "inputs": 4}
+    (found,) = compute_all(function, [[{"methods": [none, some]}, {"methods": [other]}]])
+    assert found[0] == ["b", "c", "a"]
+    assert found[1] == [["0 of 6", "0 to 46 %"], ["5 of 6", "36 to 100 %"]]
+    assert found[2] == [["–", ""], ["4.1 %", "3.0 to 12 %"]]

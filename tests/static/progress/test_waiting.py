@@ -1,8 +1,8 @@
-"""How long an answer takes, in words."""
+"""How long an answer takes, and how far it is, in words."""
 
 from __future__ import annotations
 
-from tests.support.node import compute_all
+from tests.support.node import compute, compute_all
 
 REMAINING = "async (state) => (await script('progress/waitingline.js')).remaining(state)"
 CASES = [
@@ -20,3 +20,9 @@ CASES = [
 
 def test_how_long_it_takes_in_words() -> None:
     assert compute_all(REMAINING, [state for state, _ in CASES]) == [said for _, said in CASES]
+
+
+def test_it_is_said_what_is_counted() -> None:
+    line = "async (given) => (await script('progress/waiting.js')).askedLine(...given)"
+    assert compute(line, [152, 198, "at least"]) == "The model was asked 152 of at least 198 times"
+    assert compute(line, [0, 24]) == "The model was asked 0 of 24 times"

@@ -57,13 +57,13 @@ def test_what_the_model_cannot_know_is_said_in_the_answer() -> None:
         {"label": "a dog", "prompt": "a dog", "probability": 0.9},
         {"label": "a car", "prompt": "a car", "probability": 0.1, "abstention": absent},
     ]
-    assert say({"targets": prompts}) == "“a dog” fits the whole picture best: 90.0\u2009% among these. It did not find “a car”."
+    assert say({"targets": prompts}) == "“a dog” fits the whole picture best: 90.0\u2009% among the prompts. It did not find “a car”."
     finding = {"calibration": {"lines": [{"kind": "not_in_picture"}]}}
     with_verdicts = "async ([targets, known]) => (await script('workbench/overview.js')).answerLine({ targets }, known)"
     both = [prompts[0], {**prompts[1], "abstention": None}]
     assert compute_all(with_verdicts, [[prompts, finding], [both, finding], [both[:1], finding]]) == [
         "It found “a dog”. It did not find “a car”.",
-        "It found “a dog” and “a car”. “a dog” fits the whole picture best: 90.0\u2009% among these.",  # a small share is no verdict
+        "It found “a dog” and “a car”. “a dog” fits the whole picture best: 90.0\u2009% among the prompts.",  # a small share is no verdict
         "It found “a dog”.",
     ]
     perhaps = {**UNKNOWN, "kind": "perhaps_in_picture", "says": "perhaps in this picture"}
@@ -132,12 +132,12 @@ def test_a_prompt_says_by_what_it_was_judged_and_what_its_share_is_of() -> None:
         [prompt_of("a cat", against="a dog"), 1, KNOWN, "softmax"],
     ]
     assert compute_all(LINE, cases) == [
-        "found · 50.0\u2009% among these",
+        "found · 50.0\u2009% among the prompts",
         "found · cosine 0.260",
         "perhaps · best patches 0.150",
         "not found · best patches 0.0600",
         "says untaught · cosine 0.260",
-        "cosine 0.260 · 50.0\u2009% among these",
+        "cosine 0.260 · 50.0\u2009% among the prompts",
         "logit 26.0 · probability 50.0\u2009%",
         "logit 26.0 above “a dog”",
     ]
@@ -149,8 +149,10 @@ def test_the_rule_by_which_prompts_are_judged_is_said_with_its_thresholds() -> N
     whole = "The likeness to the whole picture does not decide that."
     thing = "A prompt for a thing is found from best patches 0.180, perhaps from 0.100."
     scene = "A prompt for a scene is found from best patches 0.200, perhaps from 0.140."
-    assert compute(RULES, [[window, window], KNOWN]) == [thing, whole]
-    assert compute(RULES, [[window, street, prompt_of("a cat")], KNOWN]) == [thing, scene, whole]
+    form = "The thresholds are of prompts such as “a photo of a dog”: written so, “a window” may be judged otherwise."
+    assert compute(RULES, [[window, window], KNOWN]) == [thing, whole, form]
+    assert compute(RULES, [[window, street, prompt_of("a cat")], KNOWN]) == [thing, scene, whole, form]
+    assert compute(RULES, [[prompt_of("a Photo of a window", "perhaps_in_picture", 0.15, 0.18)], KNOWN]) == [thing, whole]
     assert compute(RULES, [[prompt_of("a cat"), prompt_of("a wug", "untaught", 1, 0)], KNOWN]) == []
     cosine = {"calibration": {"lines": [{"kind": "not_in_picture", "score": "cosine", "line": 0.2}]}}
     assert compute(RULES, [[prompt_of("a car", "not_in_picture", 0.1, 0.2)], cosine]) == ["A prompt is found from cosine 0.200."]
@@ -174,7 +176,7 @@ def test_the_sentence_on_maps_says_of_which_prompt_they_are() -> None:
 def test_a_share_of_a_prompt_is_never_said_as_if_it_were_how_sure_the_model_is() -> None:
     say_sure = "async ([target, count]) => (await script('core/targets.js')).sureness(target, undefined, count)"
     cases = [[prompt_of("a dog", probability=1.0), 1], [prompt_of("a dog", probability=0.7), 2], [{"label": "dog", "probability": 0.7}, 1]]
-    assert compute_all(say_sure, cases) == [None, "70.0\u2009% among these", "70.0\u2009%"]
+    assert compute_all(say_sure, cases) == [None, "70.0\u2009% among the prompts", "70.0\u2009%"]
 
 
 def test_no_answer_takes_more_than_forty_words_nor_a_sentence_of_it_more_than_twenty() -> None:

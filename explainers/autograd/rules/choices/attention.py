@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from typing import ClassVar
+from typing import ClassVar, Self
 
+import torch
 from torch import Tensor
 
 from explainers.autograd import rounding
@@ -12,6 +13,7 @@ from explainers.autograd.rules.choices.base import Choice
 from explainers.autograd.rules.choices.linear import LinearChoice
 from explainers.autograd.rules.choices.norm import ConstantScale, NormChoice
 from explainers.autograd.rules.operands import LinearAttentionOperand, MatrixProduct, NormaliserOperand
+from explainers.autograd.rules.strength import Strength
 
 Pair = tuple[Tensor | None, Tensor | None]
 Triple = tuple[Tensor | None, Tensor | None, Tensor | None]
@@ -142,6 +144,66 @@ class Half(_OfGradients):
     covers_gates = False
 
 
+class AtTemperature(_OfGradients):
+    """Choice for attention that differentiates its softmax at a temperature T: the signal goes back through the Jacobian of the softmax at
+    scores / T, without the factor 1 / T of the chain rule. GIM (Edin et al. 2025).
+    """
+
+    value = "temperature"
+    title = "softmax at temperature"
+    says = "The softmax is differentiated where its scores are divided by T, which is 2 in GIM; the products as usual."
+
+    def __init__(self, temperature: float = Strength().temperature) -> None:
+        self.temperature = temperature
+
+    def with_strength(self, strength: Strength) -> Self:
+        """Return the choice with the temperature in ``strength``."""
+        return type(self)(strength.temperature)
+
+    def softmax(self, weights: Tensor, dim: int, signal: Tensor) -> Tensor | None:
+        """Return the signal at the scores of a softmax over ``dim`` with output ``weights``, from ``signal`` at its output: its derivative
+        at scores / T. A weight that is zero, as of a masked key, stays zero.
+        """
+        return super().softmax(softened(weights, dim, self.temperature), dim, signal)
+
+
+class HalfAtTemperature(AtTemperature):
+    """Choice for attention that differentiates its softmax at a temperature, and in which each factor of a matrix product gets half of the
+    signal: GIM (Edin et al. 2025), whose queries and keys so get a quarter, and values half.
+    """
+
+    value = "half_temperature"
+    title = "half each, softmax at temperature"
+    says = "Each product gives half of the signal to each factor; the softmax is differentiated where its scores are divided by T (GIM)."
+    part = 0.5
+    covers_gates = False
+
+
+class Cut(_OfGradients):
+    """Choice for attention through which nothing goes back, so that what it adds to the tokens counts as a constant: so AGCAM's code has
+    it (Leem & Seo 2024).
+    """
+
+    value = "cut"
+    title = "cut"
+    says = "Nothing goes back through attention: what it adds to the tokens is a constant."
+    weights_are_constant = True
+    part = 0.0
+
+    def matmul(self, product: MatrixProduct, signal: Tensor) -> Pair:
+        """Return zeros for both factors of ``product``, whatever the signal; None for a factor that is a constant."""
+        of_a, of_b = (torch.zeros_like(each) if path else None for each, path in zip((product.a, product.b), product.paths, strict=True))
+        return of_a, of_b
+
+
+def softened(weights: Tensor, dim: int, temperature: float) -> Tensor:
+    """Return softmax(x / ``temperature``) over ``dim`` from ``weights`` = softmax(x) alone: their powers, made to sum to 1 again."""
+    # Where a weight is zero, the slope of its power is infinite: so the power of a 1 is taken, and left out.
+    is_zero = weights == 0
+    powers = torch.where(is_zero, 0.0, torch.where(is_zero, 1.0, weights).pow(1 / temperature))
+    return powers / powers.sum(dim, keepdim=True)
+
+
 class Split(AttentionChoice):
     """Choice for attention that divides relevance between the factors of a matrix product in proportion, half of the total to each: Chefer
     et al. (2021).
@@ -179,4 +241,13 @@ class Split(AttentionChoice):
         return signal, None
 
 
-CHOICES: tuple[AttentionChoice, ...] = (Derivative(), Constant(), ConstantHalf(), Half(), Split())
+CHOICES: tuple[AttentionChoice, ...] = (
+    Derivative(),
+    Constant(),
+    ConstantHalf(),
+    Half(),
+    AtTemperature(),
+    HalfAtTemperature(),
+    Cut(),
+    Split(),
+)

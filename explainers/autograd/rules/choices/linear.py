@@ -261,15 +261,17 @@ class _OfRelevance(LinearChoice):
 
     def sum(self, total: Sum, signal: Tensor) -> tuple[Tensor, Tensor]:
         """Split ``signal``, the relevance of the sum ``total``, between its two summands in proportion, and return both parts. A constant
-        takes no share, but position embeddings that are added to the embedded tokens do, and lose it, as in the published code.
+        takes no share, but position embeddings that are added to the embedded tokens do, and lose it, as in the published code. The shares
+        of what several products of attention weights with values gave are not scaled to a total, as those of the keys of one product.
         """
         if not (total.both or total.constant_shares):
             return signal, signal
-        samples = total.sample_axis() if self.keeps_total and total.both else None
+        keeps_total = self.keeps_total and not total.joins_attention
+        samples = total.sample_axis() if keeps_total and total.both else None
         if samples is None:
-            return rounding.split_sum(total.a, total.b, signal, self.keeps_total, total.accumulated_rounding())
+            return rounding.split_sum(total.a, total.b, signal, keeps_total, total.accumulated_rounding())
         a, b, whole = (samples.to_front(each) for each in (total.a.expand(signal.shape), total.b.expand(signal.shape), signal))
-        of_a, of_b = rounding.split_sum(a, b, whole, self.keeps_total, total.accumulated_rounding())
+        of_a, of_b = rounding.split_sum(a, b, whole, keeps_total, total.accumulated_rounding())
         return samples.back(of_a), samples.back(of_b)
 
     def scale(self, factor: Tensor | float, signal: Tensor) -> Tensor:

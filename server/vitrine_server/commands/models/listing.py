@@ -130,10 +130,12 @@ def sheets(methods: Sequence[dict[str, Any]]) -> str:
 
 
 def rules_and_interactions() -> str:
-    """Format every backward rule, and the functions that compare two inputs, each with its source, as text as wide as the terminal."""
+    """Format every backward rule, and the functions whose results are no maps of methods, each with its source."""
     import explainers
+    from explainers.analysis.flow_routes.routes import INFORMATION_FLOW
     from explainers.analysis.interactions.faithful import FIXLIP
     from explainers.analysis.interactions.pairs import SOURCE
+    from explainers.analysis.interactions.sparse import PROXYSPEX, SPEX
 
     width = min(TEXT_WIDTH, shutil.get_terminal_size().columns)
 
@@ -154,7 +156,11 @@ def rules_and_interactions() -> str:
         ("explainers.faithful_interaction", "which words go with which patches, fitted to answers with parts left out.", FIXLIP),
     )
     pairs = [listed(name, f"{says} {source}") for name, says, source in functions]
-    return "\n".join(["Rules", *rules]) + "\n\n" + "\n".join(["Of two inputs", *pairs])
+    others = [
+        listed("explainers.information_flow", f"by which heads, MLPs and tokens a decoder came to its answer. {INFORMATION_FLOW}"),
+        listed("explainers.sparse_interactions", f"which patches, words or atoms make an answer together. {SPEX} {PROXYSPEX}"),
+    ]
+    return "\n\n".join("\n".join(section) for section in (["Rules", *rules], ["Of two inputs", *pairs], ["Of one input", *others]))
 
 
 def sheet(method: dict[str, Any], width: int) -> Iterator[str]:

@@ -38,9 +38,9 @@ def run(args: argparse.Namespace) -> None:
     check_errors(args.error, args.least)
     model, result = make_explanation(args)
     claims = []
-    for of in result.maps:
-        with Passes(f"{of.method}, {of.target}") as progress:
-            claims.append(claim(model, result, of.method, of.target, error=args.error, least=args.least, progress=progress))
+    for each in result.maps:
+        with Passes(f"{each.method}, {each.target}") as progress:
+            claims.append(claim(model, result, each.method, each.target, error=args.error, least=args.least, progress=progress))
     if args.json:
         print(json.dumps([{**each.to_json(), "notes": list(each.notes)} for each in claims], ensure_ascii=False))
     else:

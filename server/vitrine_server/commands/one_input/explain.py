@@ -291,6 +291,8 @@ def read_text(args: argparse.Namespace) -> str:
 def check_kind(args: argparse.Namespace, model: Model) -> None:
     """Raise CommandError if the input or the options in ``args``, the command line, do not suit the kind of ``model``."""
     has_text = args.text is not None or args.text_file is not None
+    if args.image is not None and args.image.suffix.lower() == ".wav" and "sound" not in model.reads:
+        raise CommandError(f"{model.name} reads no sounds: name a model that does, --model with the folder of an AST, Wav2Vec2 or Whisper")
     writes_from_it = model.reads_pictures and "text" not in model.reads
     if writes_from_it and (args.image is None or has_text):
         raise CommandError(f"{model.name} writes from one {model.reads[0]} alone: give a file of it, and no text")

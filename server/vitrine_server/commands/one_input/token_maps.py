@@ -6,7 +6,7 @@ import argparse
 import json
 from pathlib import Path
 
-from vitrine_server.commands import CommandError, Commands
+from vitrine_server.commands import CommandError, Commands, in_flags
 from vitrine_server.commands.files import check_out_file
 from vitrine_server.commands.model import add_model, open_model
 from vitrine_server.commands.text_tables import text_table
@@ -23,6 +23,7 @@ def add(commands: Commands) -> None:
     )
     parser.add_argument("image", metavar="IMAGE", type=Path, help="an image file")
     parser.add_argument("prompt", metavar="PROMPT", help="what the model is asked about it")
+    parser.add_argument("--chat", action="store_true", help="put the model's chat template around the prompt")
     add_model(parser, "a model that writes about pictures: a name of the hub, or a folder")
     parser.add_argument("--device", help="cpu, cuda, cuda:1, ... (default: cuda if available)")
     parser.add_argument("--out", metavar="FILE", type=Path, help="write the numbers (.json) or the maps as a figure (.png, .pdf, .svg)")
@@ -45,7 +46,7 @@ def run(args: argparse.Namespace) -> None:
     model = open_model(args, args.model, args.device)
     if not model.reads_pictures:
         raise CommandError(f"{model.name} writes nothing about pictures: name a model that does")
-    prepared = model.prepare(explainers.PicturePrompt(args.image, args.prompt))
+    prepared = model.prepare(explainers.PicturePrompt(args.image, args.prompt), chat=args.chat)
     activation = explainers.token_activation_maps(model, prepared)
     if args.json:
         print(json.dumps(activation.to_json(), ensure_ascii=False))
@@ -59,7 +60,7 @@ def run(args: argparse.Namespace) -> None:
         print(f"{model.name} writes {activation.answer.strip()!r}")
         print(text_table(("token", "at most", "where"), rows))
         for note in activation.notes:
-            print(f"note: {note}")
+            print(f"note: {in_flags(note, ('chat',))}")
     if args.out is not None:
         picture = getattr(prepared.inputs[0], "picture", None)
         activation.save(args.out, getattr(picture, "pixels", None))

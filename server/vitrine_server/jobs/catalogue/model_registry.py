@@ -96,6 +96,11 @@ class ModelEntry:
     bytes: int | None = None  # that its weights take in memory, once that is known
 
     @property
+    def name_to_show(self) -> str:
+        """The name in messages for people: of a model that lies in a folder of this machine, the folder's own name."""
+        return Path(self.name).name if Path(self.name).is_absolute() else self.name
+
+    @property
     def has_failed(self) -> bool:
         """True if loading ended with ``problem``: it failed, or an optional package is not installed."""
         return self.state in ("failed", "not-installed")
@@ -344,7 +349,8 @@ class ModelRegistry:
         """
         with self._lock:
             if entry.facts is None:
-                made_room = Problem(503, "model-made-room", f"{entry.name} was unloaded to make room for another model.", send="Ask again.")
+                detail = f"{entry.name_to_show} was unloaded to make room for another model."
+                made_room = Problem(503, "model-made-room", detail, send="Ask again.")
                 raise entry.problem or made_room
             return entry.facts
 

@@ -204,7 +204,7 @@ class Runner(threading.Thread):
 
         def handle(message: Message) -> None:
             if isinstance(message, LoadStage) and entry.state == "loading":  # else it is known, and only brought back into memory
-                registry.tell(entry, "progress", {"text": f"{entry.name} is {message.stage}", "stage": message.stage})
+                registry.tell(entry, "progress", {"text": f"{entry.name_to_show} is {message.stage}", "stage": message.stage})
 
         try:
             try:

@@ -190,7 +190,7 @@ class Scheduler:
 
     def load_soon(self, entry: ModelEntry) -> None:
         """Queue the loading of the model of ``entry``, whose files are on the disk."""
-        self.registry.tell(entry, "progress", {"text": f"Loading {entry.name}"})
+        self.registry.tell(entry, "progress", {"text": f"Loading {entry.name_to_show}"})
         with self.change:
             self._queue.loads.append(entry)
             self.change.notify_all()

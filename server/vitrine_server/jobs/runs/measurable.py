@@ -42,11 +42,13 @@ class MeasurableDataset(Record):
 class MeasurableModel(Record):
     """A loaded model (name and title), and the data sets on which it can be measured.
 
+    kind      what it reads
     datasets  every data set, each with the reason if it does not suit
     """
 
     name: str
     title: str
+    kind: Annotated[str, describe("What it reads: image, clip, text or molecule.")]
     datasets: list[MeasurableDataset]
 
 
@@ -85,7 +87,8 @@ def loaded_model(registry: ModelRegistry, name: str, visitor: Visitor) -> tuple[
     """
     entry = registry.find(name, visitor)
     if entry.facts is None:
-        raise Problem(409, "model-not-loaded", f"The model {name} is not loaded.", send="Load it first, with POST /api/models.")
+        detail = f"The model “{entry.name_to_show}” is not loaded."
+        raise Problem(409, "model-not-loaded", detail, send="Load it first, with POST /api/models.")
     return entry, entry.facts
 
 
@@ -104,7 +107,7 @@ class Measurable:
         the model cannot be measured on it, if there is one.
         """
         return [
-            MeasurableModel(entry.name, entry.title, self._datasets(entry.facts))
+            MeasurableModel(entry.name, entry.title, entry.facts.kind, self._datasets(entry.facts))
             for entry in self.registry.all(visitor)
             if entry.facts is not None
         ]

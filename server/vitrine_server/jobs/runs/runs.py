@@ -177,7 +177,7 @@ class RunController(Generic[Inputs]):
         registry = self.measurable.registry
         entry = registry.ask(registry.find(run.request.model, visitor).name, self.worker.load, visitor=visitor)
         if (facts := entry.facts) is None:
-            raise Problem(409, "model-loading", f"The model {entry.name} is still loading.", send="Ask again in a moment.")
+            raise Problem(409, "model-loading", f"The model “{entry.name_to_show}” is still loading.", send="Ask again in a moment.")
         kept = source_in(run.place.with_suffix(INPUTS), run.request.dataset)
         source = kept or self.measurable.source(run.request.dataset, facts, visitor)
         if folder_name(run.request, engine_digest(), facts.weights_digest, run.visitor.owner) != run_id:

@@ -9,7 +9,18 @@ import pytest
 from scipy.optimize import brentq
 from scipy.stats import binomtest
 
-from explainers.analysis.claims.betting import BETS, draws_needed, log_stake, lower_bound, most_draws, rank_evidence, upper_bound
+from explainers.analysis.claims.betting import (
+    BETS,
+    STOP_ERROR,
+    draws_needed,
+    is_hopeless,
+    log_stake,
+    lower_bound,
+    most_as_good,
+    most_draws,
+    rank_evidence,
+    upper_bound,
+)
 
 ERROR = 0.05
 
@@ -112,3 +123,31 @@ def test_a_small_error_is_given_twice_the_draws_that_it_needs() -> None:
     # the stake with none as good, (1 - (1 - error / 2) ** (n + 1)) / (error / 2), must reach 1 / error
     needed = math.ceil(math.log(2) / -math.log(1 - error / 2)) - 1
     assert most_draws(0.95, 0.05, error, 400) == 2 * needed > 400
+
+
+CLAIM = (0.95, 0.001, 0.0125, 400)  # the share, two errors and the number of draws of a usual claim
+
+
+def test_the_most_that_may_be_as_good_is_the_last_for_which_draws_are_enough() -> None:
+    most = most_as_good(*CLAIM)
+    assert draws_needed(most, *CLAIM) is not None
+    assert draws_needed(most + 1, *CLAIM) is None
+    assert most_as_good(0.95, 0.001, 0.0125, 20) == -1  # so few draws never do
+
+
+def test_a_set_that_may_still_earn_a_claim_is_seldom_given_up() -> None:
+    """Over every course of 200 draws of a set that is beaten by as many random sets as a claim allows."""
+    share = most_as_good(*CLAIM) / CLAIM[-1]
+    still, given_up = {0: 1.0}, 0.0
+    for draws in range(1, 201):
+        following: dict[int, float] = {}
+        for as_good, chance in still.items():
+            following[as_good + 1] = following.get(as_good + 1, 0.0) + chance * share
+            following[as_good] = following.get(as_good, 0.0) + chance * (1 - share)
+        for as_good in list(following):
+            if is_hopeless(as_good, draws, *CLAIM):
+                given_up += following.pop(as_good)
+        still = following
+    assert 0 < given_up <= STOP_ERROR
+    assert not is_hopeless(0, 24, *CLAIM)
+    assert is_hopeless(6, 24, *CLAIM)  # a quarter are as good

@@ -15,7 +15,9 @@ import explainers
 from explainers import ExplainerError
 from explainers.autograd.rules import OPERATOR_KINDS, RULES, Choice, Rule, Strength, add_choice, operands, rule_of
 from explainers.autograd.rules.choices import ActivationChoice, LinearChoice
+from explainers.autograd.rules.choices.attention import softened
 from explainers.autograd.rules.operands import ActivationCurve
+from explainers.autograd.rules.strength import MAX_TEMPERATURE
 from tests.conftest import ROOT
 from tests.explainers.support.formulas import Twin
 from tests.explainers.support.operator_cases import CASES, Case
@@ -200,3 +202,32 @@ def test_a_linear_choice_that_uses_the_old_name_of_a_method_still_works() -> Non
 
     assert OfAnotherPackage.factor_of_constant is OfAnotherPackage.beside
     assert "factor_of_constant" not in OfAnotherPackage.__abstractmethods__
+
+
+@pytest.mark.parametrize("temperature", [0.0, -1.0, 10.5, float("nan")])
+def test_a_temperature_that_is_none_is_refused(temperature: float) -> None:
+    with pytest.raises(ExplainerError, match="above 0 and at most 10"):
+        Strength(temperature=temperature)
+
+
+@pytest.mark.parametrize("temperature", [0.5, 2.0, 10.0])
+def test_weights_at_a_temperature_are_those_of_the_scores_divided_by_it(temperature: float) -> None:
+    """A key that is masked stays so, a row without any other key is all its, and what comes back can be differentiated."""
+    scores = 5 * normal(2, 4, 6, seed=3)
+    scores[0, 0, 2:] = -torch.inf
+    scores[0, 1, 1:] = -torch.inf
+    scores.requires_grad_()
+    found = softened(scores.softmax(-1), -1, temperature)
+    expected = (scores / temperature).softmax(-1)
+    torch.testing.assert_close(found, expected)
+    seed = normal(2, 4, 6, seed=4)
+    (ours,), (theirs,) = (torch.autograd.grad(value, scores, seed) for value in (found, expected))
+    torch.testing.assert_close(ours, theirs)
+    assert bool(ours.isfinite().all())
+
+
+def test_in_float32_a_weight_rounded_to_zero_is_less_than_a_thousandth_at_the_highest_temperature() -> None:
+    """What MAX_TEMPERATURE bounds: weights are all that is known of the scores."""
+    scores = torch.tensor([0.0, -110.0])
+    assert float(scores.softmax(-1)[1]) == 0
+    assert float((scores / MAX_TEMPERATURE).softmax(-1)[1]) < 1e-3

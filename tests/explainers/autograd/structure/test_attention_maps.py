@@ -19,6 +19,7 @@ from tests.explainers.support.attention_forms import (
     PREPROCESS,
     TOKENS,
     Attention,
+    Block,
     Form,
     Kept,
     keep,
@@ -186,6 +187,25 @@ def keys_in_front(module: Attention, q: Tensor, k: Tensor, v: Tensor, x: Tensor)
     return torch.einsum("zmna,zmnb->zanb", weights, v).transpose(1, 2)
 
 
+def chunks_of_queries_and_of_heads(module: Attention, q: Tensor, k: Tensor, v: Tensor, x: Tensor) -> Tensor:
+    pieces = [torch.cat([softmax_of(part[:, [i]], k[:, [i]]) @ v[:, [i]] for i in range(HEADS)], 1) for part in q.split(6, 2)]
+    return torch.cat(pieces, 2)
+
+
+def chunks_of_heads_and_of_queries(module: Attention, q: Tensor, k: Tensor, v: Tensor, x: Tensor) -> Tensor:
+    pieces = [torch.cat([softmax_of(part, k[:, i]) @ v[:, i] for part in q[:, i].split(6, 1)], 1) for i in range(HEADS)]
+    return torch.stack(pieces, 1)
+
+
+def chunks_of_heads_that_share_values(module: Attention, q: Tensor, k: Tensor, v: Tensor, x: Tensor) -> Tensor:
+    return chunks_of_queries_and_of_heads(module, q, k, v[:, :1].expand_as(v), x)
+
+
+def real_and_imaginary_parts_apart(module: Attention, q: Tensor, k: Tensor, v: Tensor, x: Tensor) -> Tensor:
+    values, weights = torch.view_as_complex(v.unflatten(-1, (-1, 2)).contiguous()), softmax_of(q, k)
+    return torch.stack([weights @ values.real, weights @ values.imag], -1).flatten(-2)
+
+
 def with_a_key_of_its_own(module: Attention, q: Tensor, k: Tensor, v: Tensor, x: Tensor) -> Tensor:
     k, v = (torch.cat([torch.full_like(t[:, :, :1], 0.3), t], 2) for t in (k, v))
     return softmax_of(q, k) @ v
@@ -242,6 +262,10 @@ FORMS: dict[str, Form] = {
     "class token apart": Form(class_token_apart),
     "heads in front of samples": Form(heads_in_front_of_samples),
     "keys in front": Form(keys_in_front),
+    "chunks of queries, heads in each": Form(chunks_of_queries_and_of_heads),
+    "chunks of queries in each head": Form(chunks_of_heads_and_of_queries),
+    "chunks of queries, heads in each, with values that they share": Form(chunks_of_heads_that_share_values, one_value_head_twin),
+    "real and imaginary parts of values apart": Form(real_and_imaginary_parts_apart),
     "with a key of its own": Form(with_a_key_of_its_own, with_a_key_of_its_own_twin),
     "by log-softmax": Form(by_log_softmax),
     "exponentials over their sum": Form(written_out),
@@ -266,6 +290,43 @@ def test_maps_are_the_weights_that_meet_values(name: str) -> None:
     given = scores(vit, x, target, "raw_attention", "rollout", "generic_attention")
     for ours, theirs in zip(given, expected, strict=True):
         torch.testing.assert_close(ours, theirs, rtol=1e-5, atol=1e-6)
+
+
+#: Weights that one product multiplies with values, and as several products that are added.
+ONE_PRODUCT_OF_SEVERAL: dict[str, tuple[Any, Any]] = {
+    **{
+        name: (lambda m, q, k, v, x, second=second: ((a := softmax_of(q, k)) + second(a)) @ v, in_two_products(name).form)
+        for name, second in SECOND_OF_TWO.items()
+    },
+    "less the queries moved by one": (
+        lambda m, q, k, v, x: ((a := softmax_of(q, k)) - a.roll(1, -2)) @ v,
+        lambda m, q, k, v, x: (a := softmax_of(q, k)) @ v - a.roll(1, -2) @ v,
+    ),
+    "less another softmax": (
+        lambda m, q, k, v, x: (softmax_of(q, k) - 0.8 * softmax_of(k, q)) @ v,
+        lambda m, q, k, v, x: softmax_of(q, k) @ v - 0.8 * (softmax_of(k, q) @ v),
+    ),
+    "the key of the class token apart": (
+        lambda m, q, k, v, x: softmax_of(q, k) @ v,
+        lambda m, q, k, v, x: (a := softmax_of(q, k))[..., :1] @ v[:, :, :1] + a[..., 1:] @ v[:, :, 1:],
+    ),
+}
+
+
+@pytest.mark.parametrize("name", ONE_PRODUCT_OF_SEVERAL)
+def test_relevance_is_that_of_one_product_where_several_are_added(name: str) -> None:
+    specs = [
+        "transformer_attribution",
+        "transformer_attribution:lrp",
+        "transformer_attribution_last_block",
+        "transformer_attribution_without_gradient",
+        "partial_lrp",
+    ]
+    vits = [Form(form, blocks=lambda a: [Block(a) for _ in range(4)]).vit() for form in ONE_PRODUCT_OF_SEVERAL[name]]
+    for parameter in (parameter for vit in vits for parameter in vit.parameters()):
+        parameter.data *= 1.8  # so that relevance of both signs comes to attention
+    for ours, theirs in zip(*(scores(vit, pixels(), 1, *specs) for vit in vits), strict=True):
+        torch.testing.assert_close(ours, theirs, rtol=1e-4, atol=1e-5 * float(theirs.abs().max()))
 
 
 @pytest.mark.parametrize("name", FORMS)
@@ -349,11 +410,23 @@ def test_attention_of_each_sample_and_head_alone_is_read_of_one_input() -> None:
         scores(vit, pixels(2), 1, "rollout")
 
 
-def chunks_of_queries_and_heads(module: Attention, q: Tensor, k: Tensor, v: Tensor, x: Tensor) -> Tensor:
+def chunks_of_their_own_values(module: Attention, q: Tensor, k: Tensor, v: Tensor, x: Tensor) -> Tensor:
     pieces = [
-        torch.cat([softmax_of(part[:, i : i + 1], k[:, i : i + 1]) @ v[:, i : i + 1] for i in range(HEADS)], 1) for part in q.split(9, 2)
+        torch.cat([softmax_of(part[:, [i]], k[:, [i]]) @ (times * v[:, [i]]) for i in range(HEADS)], 1)
+        for times, part in enumerate(q.split(9, 2), 1)
     ]
     return torch.cat(pieces, 2)
+
+
+def complex_values(module: Attention, q: Tensor, k: Tensor, v: Tensor, x: Tensor) -> Tensor:
+    values = torch.view_as_complex(v.unflatten(-1, (-1, 2)).contiguous())
+    return torch.view_as_real(softmax_of(q, k).to(values.dtype) @ values).flatten(-2)
+
+
+def complex_throughout(module: Attention, q: Tensor, k: Tensor, v: Tensor, x: Tensor) -> Tensor:
+    q, k, v = (torch.view_as_complex(each.unflatten(-1, (-1, 2)).contiguous()) for each in (q, k, v))
+    scores = q @ k.mH
+    return torch.view_as_real(torch.polar(scores.abs().softmax(-1), scores.angle()) @ v).flatten(-2)
 
 
 REFUSED: dict[str, tuple[Any, str]] = {
@@ -363,7 +436,9 @@ REFUSED: dict[str, tuple[Any, str]] = {
     "exponentials whose sum divides what they gave": (late, "no softmax runs in them"),
     "linear attention by two softmaxes": (linear, "goes into another without a residual"),
     "over channels": (over_channels, "over channels"),
-    "chunks of queries and of heads": (chunks_of_queries_and_heads, "in chunks of queries and of heads at once"),
+    "chunks of queries and of heads, with other values each": (chunks_of_their_own_values, "which chunks are of one head is not known"),
+    "complex values": (complex_values, "complex numbers: real weights can be read"),
+    "complex weights and values": (complex_throughout, "complex numbers: real weights can be read"),
     "a key of two tokens each": (fewer_keys, "each key of their attention is made of several tokens"),
     "keys of each head in another order": (other_order_in_each_head, "not the same tokens in the same order for all heads"),
 }

@@ -65,7 +65,24 @@ def windows(layers: Plain, x: Tensor) -> Tensor:
     return layers(rows).flatten(1, 2)[:, :TOKENS]
 
 
-FORMS = (flat, tokens_first, flat_tokens_first, tokens_first_backwards, backwards, experts, windows)
+def with_their_mean(layers: Plain, x: Tensor) -> Tensor:
+    return layers(torch.cat([x, x.mean(1, keepdim=True)], 1))[:, :-1]
+
+
+def mean_after_the_patches(layers: Plain, x: Tensor) -> Tensor:
+    return torch.cat([layers(x[:, :1]), layers(torch.cat([x[:, 1:], x.mean(1, keepdim=True)], 1))[:, :-1]], 1)
+
+
+def next_to_neighbours(layers: Plain, x: Tensor) -> Tensor:
+    return layers(torch.cat([(x + x.roll(1, 1)) / 2, x], 1))[:, TOKENS:]
+
+
+def after_neighbours_of_all_samples(layers: Plain, x: Tensor) -> Tensor:
+    return layers(torch.cat([(x + x.roll(1, 1)) / 2, x], 0))[len(x) :]
+
+
+JOINED = (with_their_mean, mean_after_the_patches, next_to_neighbours, after_neighbours_of_all_samples)
+FORMS = (flat, tokens_first, flat_tokens_first, tokens_first_backwards, backwards, experts, windows, *JOINED)
 
 
 class OfForm(nn.Module):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from typing import get_args
 
 import pytest
 
@@ -13,6 +14,7 @@ from explainers.evaluation.protocols.protocol import find_protocol, missing_part
 from explainers.methods import parse
 from explainers.metrics import METRICS
 from explainers.models.catalogue import embedded_names
+from explainers.models.removal.ways import How
 from explainers.models.resizing import RESIZES
 
 NAMES = {
@@ -26,10 +28,11 @@ NAMES = {
         "libragrad-ap",
         "libragrad-completeness",
     ),
-    *("libragrad-ablation", "libragrad-sizes", "libragrad-ig", "libragrad-prompts", "libragrad-zebra-elephant"),
+    *("libragrad-ablation", "libragrad-sizes", "libragrad-mixer", "libragrad-ig", "libragrad-prompts", "libragrad-zebra-elephant"),
     *("ali-sst2", "ali-imdb", "ali-conservation", "ali-names"),
+    *("ali-emotions", "ali-hate", "ali-sentiment", "ali-meld", "ali-semaine"),
 }
-ALLOWED = {**CHOICES, "resize": RESIZES, "long_texts": {"cut", "windows"}}
+ALLOWED = {**CHOICES, "resize": RESIZES, "long_texts": {"cut", "windows"}, "how": set(get_args(How))}
 
 
 def test_every_table_of_the_three_papers_has_a_protocol() -> None:

@@ -252,3 +252,27 @@ def test_class_attention_in_no_block_is_read_but_its_stream_is_not() -> None:
     found = {v.spec: v.reason for v in variants(model)}
     assert found["raw_attention"] is found["grad_eclip"] is None
     assert all("not in blocks that take the class token" in (found[spec] or "") for spec in ("globenc", "alti", "token_tm"))
+
+
+def class_token_projected_apart(module: Any, x: Tensor) -> Tensor:
+    """CaiT's class attention with its class token and the patches projected in two calls."""
+
+    def heads(layer: nn.Module) -> Tensor:
+        return torch.cat([layer(x[:, :1]), layer(x[:, 1:])], 1).unflatten(2, (module.num_heads, -1)).transpose(1, 2)
+
+    weights = (heads(module.q)[:, :, :1] * module.scale @ heads(module.k).mT).softmax(-1)
+    out: Tensor = module.proj((weights @ heads(module.v)).transpose(1, 2).flatten(2))
+    return out
+
+
+def test_class_attention_whose_biases_meet_some_tokens_alone_is_refused() -> None:
+    module = FAMILIES["cait"].build().double()
+    tensors, plain = inputs("cait"), module(inputs("cait")["pixel_values"])
+    for block in module.blocks_token_only:
+        block.attn.forward = class_token_projected_apart.__get__(block.attn)
+    torch.testing.assert_close(module(tensors["pixel_values"]), plain)
+    model = explainers.wrap(module)
+    for spec in ("globenc", "alti"):
+        with pytest.raises(ExplainerError, match="rows that are not all its tokens in their order"):
+            explained(model, tensors, spec)
+    assert explained(model, tensors, "rollout").shape == explained(wrapped("cait"), tensors, "rollout").shape

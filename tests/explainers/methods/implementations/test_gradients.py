@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 import torch
 
 import explainers
 from explainers import ExplainerError, Rule
-from explainers.autograd.rules import RULES
+from explainers.autograd.rules import RULES, Strength
 from tests.explainers.support.pair import TARGET, Pair
-from tests.explainers.support.wrapped import inputs, scores, wrapped
+from tests.explainers.support.wrapped import inputs, one_hot, scores, wrapped
 
 
 def test_saliency(pair: Pair) -> None:
@@ -28,6 +30,33 @@ def test_xgradcam_plus(pair: Pair, rule: str) -> None:
             weight = (g[sample, real] * x[sample, real].abs()).sum(0) / (x[sample, real].abs().sum(0) + 1e-7)
             total[sample, real] += x[sample, real] @ weight
     pair.same(pair.read("xgradcam_plus", rule), total.detach())
+
+
+@pytest.mark.parametrize("temperature", [1.0, 2.0, 4.0])
+def test_gim_over_the_twins(pair: Pair, temperature: float) -> None:
+    """The twin takes the softmax at scores / T; the engine has the weights alone. At T = 1 halves and norms are left."""
+    rule = replace(RULES["gim"], strength=Strength(temperature=temperature))
+    made = pair.twin(rule)
+    (g,) = made.gradients(made.inputs[:1], TARGET)
+    ours = pair.recording.cached_backward(rule, one_hot(pair.recording, TARGET)).block_inputs[0]
+    torch.testing.assert_close(ours, g, rtol=1e-9, atol=1e-12)
+    if temperature == 2:
+        pair.same(pair.read("input_x_gradient", "gim"), (made.inputs[0] * g).sum(-1) * pair.mask)
+    if temperature == 1:
+        plain = Rule(attention="half", norm="constant", product="half")
+        torch.testing.assert_close(ours, pair.recording.cached_backward(plain, one_hot(pair.recording, TARGET)).block_inputs[0])
+
+
+def test_gim_along_a_path_is_its_mean_gradient_there(pair: Pair) -> None:
+    """What integrated= of any method does: 2 points of Gauss and Legendre between zero and the tokens."""
+    x = pair.recording.block_inputs[0].detach()
+    total = torch.zeros_like(x)
+    for alpha in (0.5 - 3**-0.5 / 2, 0.5 + 3**-0.5 / 2):
+        made = pair.twin(RULES["gim"], alpha * x)
+        total += made.gradients(made.inputs[:1], TARGET)[0] / 2
+    result = explainers.explain(pair.model, pair.tensors, target=TARGET, methods=["input_x_gradient:gim?integrated=2"])
+    for sample, mask, expected in zip(result, pair.mask, (x * total).sum(-1), strict=True):
+        torch.testing.assert_close(sample.maps[0].scores.double(), expected[mask], rtol=1e-5, atol=1e-7)
 
 
 def test_smoothgrad_without_noise_is_saliency() -> None:

@@ -1,12 +1,16 @@
-"""Methods of attention or values with gradients (TokenTM, LeGrad, Grad-ECLIP), against their formulas over the twins."""
+"""Methods of attention or values with gradients (TokenTM, LeGrad, AGCAM, Grad-ECLIP), against their formulas over the twins."""
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 from torch.nn import functional as F
 
+import explainers
+from explainers import ExplainerError
 from explainers.autograd.recording import Recording
 from explainers.autograd.rules import RULES
 from tests.explainers.support import twins
@@ -108,3 +112,71 @@ def test_legrad_of_a_head_that_pools_by_attention() -> None:
         total = total + g.clamp(min=0).mean(1)[0, 0]
     (ours,) = scores("siglip", "legrad?layers=2")
     torch.testing.assert_close(ours, total, rtol=1e-5, atol=1e-8)
+
+
+def agcam_of_bert(detached: bool) -> Tensor:
+    """Of two padded texts, (B, S): hooks on the attention of transformers' BERT, which may take what is detached; the sums of the paper."""
+    model, tensors = wrapped("bert"), inputs("bert", 2)
+    mask = Recording(model, tensors).mask
+    kept: list[tuple[Tensor, Tensor]] = []
+
+    def before(child: nn.Module, args: tuple[Tensor, ...], kwargs: dict[str, Any]) -> tuple[Any, Any]:
+        return ((args[0].detach(), *args[1:]) if detached else args), kwargs
+
+    def after(child: nn.Module, args: tuple[Tensor, ...], output: Any) -> None:
+        out = output[0] if isinstance(output, tuple) else output
+        out.retain_grad()
+        kept.append((args[0].detach(), out))
+
+    parts = [layer.attention.self for layer in model.module.bert.encoder.layer]
+    handles = [part.register_forward_pre_hook(before, with_kwargs=True) for part in parts]
+    handles += [part.register_forward_hook(after) for part in parts]
+    try:
+        with torch.enable_grad():
+            model.forward(tensors)[:, TARGET].sum().backward()
+    finally:
+        for handle in handles:
+            handle.remove()
+        model.module.zero_grad(set_to_none=True)
+    total = torch.zeros(mask.shape, dtype=torch.float64)
+    for part, (x, out) in zip(parts, kept, strict=True):
+        q, k, v, g = (twins.heads(t, part.num_attention_heads) for t in (part.query(x), part.key(x), part.value(x), out.grad))
+        scores = (q @ k.mT / q.shape[-1] ** 0.5).masked_fill(~mask[:, None, None], -torch.inf)
+        total += (torch.relu(g @ v.mT) * torch.sigmoid(scores)).sum(1)[:, 0].detach()
+    return total
+
+
+@pytest.mark.parametrize(("spec", "detached"), [("agcam", True), ("agcam:gradient", False)])
+def test_agcam_of_a_padded_text(spec: str, detached: bool) -> None:
+    model, tensors = wrapped("bert"), inputs("bert", 2)
+    mask = Recording(model, tensors).mask
+    assert not bool(mask.all())
+    result = explainers.explain(model, tensors, target=TARGET, methods=[spec])
+    assert isinstance(result, list)
+    for one, real, expected in zip(result, mask, agcam_of_bert(detached), strict=True):
+        torch.testing.assert_close(one[spec].scores.double(), expected[real], rtol=1e-5, atol=1e-8)
+
+
+def test_agcam_of_a_head_that_pools() -> None:
+    """It says what to send; the class token's row, which such a head does not read, has no gradient but through attention."""
+    model, tensors = wrapped("eva02"), inputs("eva02", 1)
+    with pytest.raises(ExplainerError, match="no classification token"):
+        explainers.explain(model, tensors, target=TARGET, methods=["agcam"])
+    specs = ["agcam?row=mean", "agcam:gradient?row=class_token", "agcam?row=class_token"]
+    mean, ordinary, nothing = explainers.explain(model, tensors, target=TARGET, methods=specs).maps  # type: ignore[union-attr]
+    assert bool(mean.scores.any())
+    assert bool(ordinary.scores.any())
+    assert not bool(nothing.scores.any())
+    assert any("agcam:gradient?row=class_token" in note for note in nothing.notes)
+    assert not any("agcam:gradient" in note for note in ordinary.notes)
+
+
+def test_agcam_where_a_head_has_as_many_channels_as_there_are_tokens() -> None:
+    """Then gradients tell over which of both attention runs, in the second recording too, which has to live as long."""
+    model, tensors = wrapped("bert"), inputs("bert", 1)
+    channels = model.module.config.hidden_size // model.module.config.num_attention_heads  # type: ignore[union-attr, operator]
+    of_length = {name: torch.cat([tensor, tensor], 1)[:, :channels] for name, tensor in tensors.items()}
+    result = explainers.explain(model, of_length, target=TARGET, methods=["agcam"])
+    one = result[0] if isinstance(result, list) else result
+    assert one["agcam"].scores.shape == (channels,)
+    assert bool(one["agcam"].scores.any())

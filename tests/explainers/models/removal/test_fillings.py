@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from typing import Any
 
 import numpy as np
@@ -13,7 +14,7 @@ from torch import Tensor
 import explainers
 from explainers import ExplainerError
 from explainers.models.removal.atoms import atom_removal
-from explainers.models.removal.fillings import BLUR_SHARE, Filling, InputFillings, input_fillings, word_fillings
+from explainers.models.removal.fillings import BLUR_SHARE, Filling, FillingRequest, InputFillings, input_fillings, word_fillings
 from explainers.models.removal.words import word_removal
 from tests.explainers.support.explained import image_model, picture, text_model
 from tests.support.molecule_models import LABELS, NITROBENZENE, tiny_model, tiny_module
@@ -209,3 +210,27 @@ def test_a_clip_and_a_picture_without_a_grid_have_no_fillings() -> None:
         input_fillings(image_model(), tensors, shown, None)
     with pytest.raises(ExplainerError, match="not in a clip"):
         input_fillings(image_model(), {"pixel_values": tensors["pixel_values"][:, None]}, shown, grid)
+
+
+@pytest.mark.parametrize("made", ["picture", "text", "molecule"])
+def test_several_fillings_asked_together_answer_as_each_alone(made: str) -> None:
+    if made == "picture":
+        inputs = of_picture()[1]
+    else:
+        model, sent = (text_model(), "not a good movie .") if made == "text" else (tiny_model(), NITROBENZENE)
+        prepared: Any = model.prepare(sent)
+        inputs = input_fillings(model, prepared.tensors, prepared.inputs[0], None)
+    replaced = two_sets(inputs.tokens)
+    requests = [FillingRequest(i, replaced[: 1 + i % 2], DRAWS[: 1 + i % 2]) for i in range(len(inputs.fillings))]
+    passes: list[int] = []
+    together = inputs.logits(requests, passes.append)
+    for request, found in zip(requests, together, strict=True):
+        alone = inputs.fillings[request.filling].logits(request.replaced, request.draws)
+        torch.testing.assert_close(found, alone, atol=1e-5, rtol=1e-5)
+    assert sum(passes) == sum(len(request.draws) for request in requests)
+    if made == "picture":
+        assert len(passes) == 1  # all fill one pass
+        few = dataclasses.replace(inputs, rows=3)
+        passes.clear()
+        torch.testing.assert_close(torch.cat(few.logits(requests, passes.append)), torch.cat(together), atol=1e-5, rtol=1e-5)
+        assert passes == [3, 3, 1]

@@ -185,3 +185,8 @@ def test_the_command_takes_a_picture_and_a_text(picture: Image.Image, tmp_path: 
     assert "picture-writer" not in (printed := capsys.readouterr().out)  # a folder has its own name
     assert printed.count("row ") == WRITTEN
     assert (tmp_path / "maps.png").stat().st_size
+    assert main([*maps, "--chat"]) == 2
+    assert "chat template" in capsys.readouterr().err
+    (tmp_path / "call.wav").touch()
+    assert main(["explain", str(tmp_path / "call.wav"), "--text", PROMPT, "--model", str(folder)]) == 2
+    assert "reads no sounds: name a model that does" in capsys.readouterr().err

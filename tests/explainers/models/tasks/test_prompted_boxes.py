@@ -186,3 +186,12 @@ def test_opened_the_checks_pass(name: str) -> None:
         failed = {check.name: check.detail for check in report.checks if check.state == "failed"}
         assert not failed if name != DINO else failed.keys() <= {"completeness"}
         assert not failed or "a softmax in model.encoder.layers.0.fusion_layer.attn" in failed["completeness"]
+
+
+def test_words_without_a_full_stop_are_said_to_attend_to_themselves_alone() -> None:
+    model = explainers.wrap(detector(DINO), picture=picture(), tokenizer=words_of(DINO), preprocess=RECIPE)
+    bare, stopped = (explainers.explain(model, text, methods="input_x_gradient") for text in ("a good dog", "a good dog."))
+    assert [any("Put a full stop after the text" in note for note in result.notes) for result in (bare, stopped)] == [True, False]
+    zero, scores = (float(result["input_x_gradient"].scores.abs().max()) for result in (bare, stopped))
+    assert zero < 1e-6  # without biases a row of words that never meet does not change with their size
+    assert scores > 1e-3

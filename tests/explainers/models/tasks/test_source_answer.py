@@ -72,6 +72,16 @@ def test_a_written_word_is_explained_by_both_rows(model: Model) -> None:
     assert any("of the source and of what the model wrote before" in note for note in result.notes)
 
 
+@pytest.mark.parametrize("text", ["film", " ".join([TEXT] * 3)])
+def test_relevance_is_measured_on_a_text_of_another_length(text: str) -> None:
+    """The rounding of relevance is measured on a made-up source of 12 tokens; that of the text is shorter, or longer."""
+    model = explainers.wrap(encoder_decoder("T5ForConditionalGeneration"), tokenizer=tokenizer(), device="cpu")
+    result = explainers.explain(model, text, methods="lrp", at="answer")
+    assert result.target.logit == pytest.approx(float(explainers.explain(model, text, methods="random").target.logit))
+    assert bool(result["lrp"].scores.isfinite().all())
+    assert bool(result["lrp"].scores.any())
+
+
 def test_words_of_both_rows_are_removed_and_the_explained_word_stays(model: Model) -> None:
     whole = explainers.explain(model, TEXT, methods="random")
     place = [each for each in whole.places if each.at.startswith("word:")][2]

@@ -151,3 +151,11 @@ def test_targets_as_text() -> None:
     assert parse_target("fork", LABELS) == "fork"
     assert str(AnyOf("dog")) == "any:dog"
     assert list(find_group("ANIMAL", GROUPS)) == MEMBERS
+
+
+def test_a_group_is_found_whatever_its_case_underscores_and_hyphens() -> None:
+    groups = {"bird of prey": (0, 1), "sea-bird": (2,), "sea bird": (3,)}
+    assert find_group("Bird_of-Prey", groups) == (0, 1)
+    assert find_group("sea-bird", groups) == (2,)  # as it is written goes before as it is spelled
+    with pytest.raises(ExplainerError):
+        find_group("sea_bird", groups)  # it may be either

@@ -9,8 +9,10 @@ import sys
 import pytest
 
 import explainers
+from explainers.analysis.flow_routes.routes import INFORMATION_FLOW
 from explainers.analysis.interactions.faithful import FIXLIP
 from explainers.analysis.interactions.pairs import SOURCE
+from explainers.analysis.interactions.sparse import PROXYSPEX, SPEX
 from explainers.models.catalogue import CATALOGUE
 from explainers.models.loading import calibration_of
 from tests.conftest import ROOT
@@ -52,11 +54,12 @@ def test_all_there_is_about_the_methods(columns: int, monkeypatch: pytest.Monkey
     printed = capsys.readouterr().out
     assert columns - 20 < max(map(len, printed.splitlines())) <= columns
     sheets = [" ".join(sheet.split()) for sheet in printed.split("\n\n")]
-    *sheets, rules, pairs = sheets
+    *sheets, rules, pairs, others = sheets
     for rule in explainers.RULES.values():
         assert f"{rule.name} {rule.title}; carries {'relevance' if rule.is_relevance else 'gradients'}. {rule.source.authors}" in rules
         assert rule.source.title in rules
     assert (pairs.count(SOURCE.title), pairs.count(FIXLIP.title)) == (2, 1)
+    assert all(source.title in others for source in (INFORMATION_FLOW, PROXYSPEX, SPEX))
     for sheet, one in zip(sheets, listed, strict=True):
         assert sheet.startswith(f"{one['name']} {one['title']} {one['description']} paper ")
         assert one["paper"] in sheet

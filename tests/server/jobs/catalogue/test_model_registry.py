@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from vitrine_server.jobs.catalogue.model_facts import ResidentModel
-from vitrine_server.jobs.catalogue.model_registry import ModelRegistry
+from vitrine_server.jobs.catalogue.model_registry import ModelEntry, ModelRegistry
 
 HELD = ResidentModel("device", "cpu", 400)
 
@@ -80,3 +80,9 @@ def test_the_model_of_a_collection_is_found_by_its_weights(digest: str | None, n
     registry.find("broken").state = "failed"
     found = registry.find_weights(digest, name)
     assert (None if found is None else found.name) == expected
+
+
+def test_messages_name_a_folder_of_this_machine_by_its_own_name() -> None:
+    names = ["/home/somebody/runs/best", "own/best", "hf/google/vit"]
+    shown = [ModelEntry(name, "image", "", "", False).name_to_show for name in names]
+    assert shown == ["best", "own/best", "hf/google/vit"]

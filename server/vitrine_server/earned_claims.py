@@ -1,0 +1,72 @@
+"""How often each method earned a claim in the runs that measured it, and how small its set was."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Annotated, Any
+
+from explainers.json_records import Record, describe
+from vitrine_server.run_reports import RunReport
+
+#: The names of the metrics that a run of claims has.
+EARNS, SIZE = "claim", "claim_size"
+
+
+@dataclass(frozen=True)
+class MethodClaims(Record):
+    """The claims of one method in a run: ``count`` of ``inputs`` maps earned one."""
+
+    spec: str
+    title: str
+    count: Annotated[int, describe("On how many inputs its map earned a claim.")]
+    inputs: int
+    low: Annotated[float, describe("The lower end of the exact interval (Clopper and Pearson) of the share that earns one.")]
+    high: Annotated[float, describe("The upper end.")]
+    size: Annotated[float | None, describe("The mean share of an input's parts that a claim is about; null without a claim.")]
+    size_low: Annotated[float | None, describe("The lower end of its interval; null where one claim or none was earned.")]
+    size_high: Annotated[float | None, describe("The upper end.")]
+
+
+@dataclass(frozen=True)
+class RunClaims(Record):
+    """The claims of all methods in one run."""
+
+    run: Annotated[str, describe("The id of the run.")]
+    model: str
+    dataset: Annotated[str, describe("The title of the data set.")]
+    inputs: int
+    level: Annotated[float, describe("The level of the intervals.")]
+    methods: Annotated[list[MethodClaims], describe("Those that earned most claims first, and of these the ones with the smaller sets.")]
+
+
+def earned_claims(runs: Iterable[RunReport]) -> list[RunClaims]:
+    """Return the claims that methods earned in each of ``runs`` that measured them."""
+    return [_claims_of(run) for run in runs if EARNS in run.report["results"]]
+
+
+def _claims_of(run: RunReport) -> RunClaims:
+    report = run.report
+    level, sizes = report["interval"]["level"], report["results"].get(SIZE, {})
+    methods = [
+        _method_claims(about["spec"], about["title"], report["results"][EARNS][about["spec"]], sizes.get(about["spec"]), level)
+        for about in report["methods"]
+    ]
+    methods.sort(key=lambda each: (-each.count / max(1, each.inputs), 1 if each.size is None else each.size))
+    return RunClaims(run.id, report["plan"]["model"], report["dataset"]["title"], report["inputs"], level, methods)
+
+
+def _method_claims(spec: str, title: str, earned: dict[str, Any], size: dict[str, Any] | None, level: float) -> MethodClaims:
+    """Return the claims of a method from its figures ``earned`` and ``size``. The bootstrap of a report gives no interval to a share of 0
+    or 1 of few inputs, so the exact one is computed.
+    """
+    from scipy.stats import binomtest  # slow to import
+
+    inputs = earned["inputs"]
+    count = round((earned["value"] or 0) * inputs)
+    exact = binomtest(count, inputs).proportion_ci(level, method="exact") if inputs else None
+    low, high = (0.0, 1.0) if exact is None else (float(exact.low), float(exact.high))
+    has_interval = size is not None and size["inputs"] > 1
+    mean, size_low, size_high = (None if size is None else size[name] for name in ("value", "low", "high"))
+    ends = (size_low, size_high) if has_interval else (None, None)
+    return MethodClaims(spec, title, count, inputs, low, high, mean, *ends)
