@@ -91,24 +91,6 @@ def lacks_of(recording: Recording) -> dict[str, str]:
     return lacks
 
 
-def _lacks_in_attention(recording: Recording) -> dict[str, str]:
-    """Return what the model of ``recording`` lacks of the numbers inside its blocks' attention that methods need: need -> reason."""
-    name, lacks = recording.model.name, dict[str, str]()
-    if not recording.structure.has_scores:
-        lacks["scores"] = (
-            f"{name} has blocks whose attention weights, as they meet the values, are not one softmax of scores: they are mixed between "
-            "heads, scaled, made of several softmaxes or without one, or lie in another order. What reads the weights runs, such as "
-            "generic_attention and gradcam_attention."
-        )
-    if any(x is None for x in recording.structure.attention_inputs):
-        lacks["attention_input"] = (
-            f"{name} has blocks without a tensor (batch, tokens, width) of whose linear maps all queries, keys and values are made, as "
-            "where these are convolutions of a map (batch, width, rows, columns). What reads tokens between the blocks runs, such as "
-            "gradcam_plus and hirescam."
-        )
-    return lacks
-
-
 def lacks_of_input(model: Model, tensors: Mapping[str, Tensor], first: int, count: int) -> dict[str, str]:
     """Return what the samples ``tensors`` lack, number ``first`` and those after it of the ``count`` inputs of a call, that a method may
     need, with the reason: tokens where they are drawn, for a ``model`` that may put them in an order of each input's own. It is looked for
@@ -130,6 +112,39 @@ _OF_CONTENT = (
     "For {which} {name} puts its tokens in another order than it mostly does, as where its forward mirrors, turns round or sorts a {thing} "
     "by what it shows, so that scores would be drawn at wrong places. What hides parts of the {thing} runs: {runs}."
 )
+
+
+def _lacks_in_attention(recording: Recording) -> dict[str, str]:
+    """Return what the model of ``recording`` lacks of the numbers inside its blocks' attention that methods need: need -> reason."""
+    name, lacks = recording.model.name, dict[str, str]()
+    if not recording.structure.has_scores:
+        lacks["scores"] = (
+            f"{name} has blocks whose attention weights, as they meet the values, are not one softmax of scores: they are mixed between "
+            "heads, scaled, made of several softmaxes or without one, or lie in another order. What reads the weights runs, such as "
+            "generic_attention and gradcam_attention."
+        )
+    if any(x is None for x in recording.structure.attention_inputs):
+        lacks["attention_input"] = (
+            f"{name} has blocks {_why_no_input(recording)}. What reads tokens between the blocks runs, such as gradcam_plus and hirescam."
+        )
+    return lacks
+
+
+def _why_no_input(recording: Recording) -> str:
+    """Return a clause about the blocks of the model in ``recording``: why one of them has no tensor that its attention takes."""
+    structure = recording.structure
+    block = next(i for i, x in enumerate(structure.attention_inputs) if x is None)
+    if recording.attentions[block] is None:
+        plan = structure.plan
+        why = structure.attention_kind.no_map or recording.model.block_kind.no_attention or (None if plan is None else plan.reason)
+        because = "" if why is None else f" ({why})"
+        return f"without an attention map over all its tokens{because}, so that what its queries, keys and values are made of is not known"
+    if structure.why_no_parts(block) == "several attentions":
+        return "that attend several times, one after the other, so that there is no one tensor that their attention takes"
+    return (
+        "without a tensor (batch, tokens, width) of whose linear maps all queries, keys and values are made, as where these are "
+        "convolutions of a map (batch, width, rows, columns)"
+    )
 
 
 def _what_head_reads(recording: Recording) -> str:

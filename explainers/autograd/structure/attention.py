@@ -77,7 +77,13 @@ class Attention:
     @property
     def scores(self) -> Tensor | None:
         """The attention scores of which the softmax was taken, (B, H, queries, keys); None if the recording did not keep them."""
-        return self.softmax.operands[0] if self.softmax.operands else None
+        if not self.softmax.operands or self.product is None:
+            return None
+        (scores, *_), weights, met = self.softmax.operands, _kept(self.softmax).detach(), self.product.operands[0].detach()
+        if met.shape != weights.mT.shape:
+            return scores
+        is_turned = met.shape != weights.shape or bool((met - weights.mT).abs().max() < (met - weights).abs().max())
+        return scores.mT if is_turned else scores  # a row for each query, as in the product with values
 
     def _scores_have_keys_first(self, product: Node, scores: Node, gradient: Gradient) -> bool:
         """Return whether the product of queries and keys, the node ``scores``, has a row for each key instead of one for each query, so

@@ -343,7 +343,9 @@ class ModelStructure:
             return "another width"
         if maps[0].sources[0].dim() != len(("batch", "heads", "queries", "keys")):
             return "other axes"
-        return "keys first" if maps[0].is_turned else None
+        if maps[0].is_turned:
+            return "keys first"
+        return None if attention is not None else "other axes"
 
     @cached_property
     def attention_inputs(self) -> list[Tensor | None]:

@@ -477,6 +477,7 @@ KEYS_FIRST = [with_keys_first, turned_before_the_softmax, turned_twice, by_logar
 def test_queries_are_told_from_keys_where_scores_have_a_row_for_each_key(form: Callable[..., Tensor]) -> None:
     module, usual = vit_of(form), vit_of(plain_form)
     specs = [spec for spec in SPECS if spec != "decompx?biases=absdot"]  # which takes the logarithms of a softmax for biases
+    specs.append("agcam")
     for ours, expected in zip(*(scores(each, pixels(2), 1, *specs) for each in (module, usual)), strict=True):
         torch.testing.assert_close(ours, expected, rtol=1e-5, atol=1e-6)
 
