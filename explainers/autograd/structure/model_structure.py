@@ -92,7 +92,7 @@ class ModelStructure:
         block_kind: BlockKind,
         is_text: bool,
         attention_kind: AttentionKind | None,
-        gradient: Gradient,
+        gradient: attention_nodes.Gradient,
         pull: PullAgain,
         pull_all: Pull,
         plan: Callable[[], AttentionPlan],

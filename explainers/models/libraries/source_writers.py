@@ -55,32 +55,40 @@ def source_tensors(module: nn.Module, tensors: Mapping[str, Tensor]) -> dict[str
     return dict(tensors) if source is None else {source.argument: source.from_pixels(tensors[PIXELS])}
 
 
+class _BegunError(Exception):
+    """Ends ``generate`` before its first token, with the ``ids`` with which it began."""
+
+    def __init__(self, ids: list[int]) -> None:
+        super().__init__()
+        self.ids = ids
+
+
 def start_of_sound(module: Any, tensors: Mapping[str, Tensor]) -> list[int]:
     """Return the ids with which the decoder of ``module``, a Whisper, begins for the sound in ``tensors``: its start, the language (that of
     its settings, else the one that it hears, if it knows several), the task, and that no times are written.
 
-    ``generate`` of transformers writes one token; the ids are those that it hands to the first call of a logits processor. Raises
-    ExplainerError if the settings of the module name a language or a task that it does not know.
+    ``generate`` of transformers begins to write; the ids are those that it hands to the first call of a logits processor, which ends it.
+    Raises ExplainerError if the settings of the module name a language or a task that it does not know.
     """
     from transformers import LogitsProcessorList
 
     config = module.generation_config
-    begun: list[list[int]] = []
     for named, known in (("language", "lang_to_id"), ("task", "task_to_id")):
         if getattr(config, named, None) is not None and not getattr(config, known, None):
             raise ExplainerError(f"generation_config.{named} is set, and this model knows none: set it to None.")
 
-    def note(ids: Tensor, scores: Tensor) -> Tensor:
-        begun.append(ids[0].tolist())
-        return scores
+    def end(ids: Tensor, scores: Tensor) -> Tensor:
+        raise _BegunError(ids[0].tolist())
 
-    once = {"max_new_tokens": 1, "num_beams": 1, "do_sample": False, "return_timestamps": False}
+    source = source_tensors(module, tensors)
     try:
         with torch.no_grad(), evaluating(module):
-            module.generate(**source_tensors(module, tensors), logits_processor=LogitsProcessorList([note]), **once)
+            module.generate(**source, logits_processor=LogitsProcessorList([end]), num_beams=1, do_sample=False, return_timestamps=False)
+    except _BegunError as begun:
+        return begun.ids
     except ValueError as error:
         raise ExplainerError(
             f"{type(module).__name__} begins no answer ({error}): set generation_config.language and generation_config.task of its module "
             "to what it knows, or to None."
         ) from error
-    return begun[0]
+    raise ExplainerError(f"{type(module).__name__} writes without a logits processor, so that it is not known with which ids it begins.")

@@ -77,8 +77,7 @@ class Opening(Schema):
 
 class OpeningReport(Schema):
     """The result of opening a model: its name, state and kind, what it ``reads``, whether it ``reads_pictures`` with a text, and
-    the ``report`` of an open
-    one, or ``failure``, a text to send to others, if it could not be opened.
+    the ``report`` of an open one, or ``failure``, a text to send to others, if it could not be opened.
     """
 
     name: str

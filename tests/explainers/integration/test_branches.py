@@ -192,7 +192,8 @@ def by_pixels(fine: Tensor, coarse: Tensor) -> Tensor:
 
 def test_what_cannot_run_says_why() -> None:
     lacks = missing_requirements(wrapped("crossvit"))
-    assert set(lacks) == {"attention", "residual", "parts", "positions", "patch_features", "attention_input", "prompts", "boxes"}
+    of_blocks = {"attention", "scores", "residual", "parts", "positions", "attention_input"}
+    assert set(lacks) == {*of_blocks, "patch_features", "prompts", "boxes"}
     assert "each branch attends to its own" in lacks["attention"]
     able = {v.method_name for v in variants(wrapped("crossvit")) if v.reason is None}
     assert {"fullgrad", "lrp", "decompx", "hirescam", "integrated_gradients", "rise"} <= able

@@ -12,6 +12,8 @@ from torch import Tensor
 import explainers
 from explainers import ExplainerError
 from explainers.methods.implementations.eagle import scores_of_order, search_order
+from tests.explainers.methods.implementations.blackbox.test_d_rise import yolos
+from tests.explainers.support.d_rise import SIZE
 from tests.explainers.support.explained import image_model, picture
 from tests.explainers.support.wrapped import wrapped
 
@@ -82,6 +84,29 @@ def test_a_map_is_that_of_every_run_and_parts_are_squares_of_patches() -> None:
     assert bool((patches[: rows // 2, : columns // 2] == patches[0, 0]).all())
     assert float(patches.max()) > 0
     assert not bool(first.scores[~first.content].any())
+
+
+def test_a_detector_is_asked_about_the_class_of_the_explained_box() -> None:
+    """Of 4 x 6 patches, in 2 x 2 parts; p is the class's share among the classes of that box and no object."""
+    module = yolos()
+    model = explainers.wrap(module, preprocess=explainers.Preprocessing(resize=SIZE, fit="squash"))
+    result = explainers.explain(model, picture(), "cat", methods=["eagle?side=2"], at="box:1")
+    pixels = result.tensors["pixel_values"]
+
+    def p(shown: set[int]) -> float:
+        keep = torch.tensor([float(part in shown) for part in range(4)]).view(2, 2)
+        mask = keep.repeat_interleave(SIZE[0] // 2, 0).repeat_interleave(SIZE[1] // 2, 1)
+        with torch.no_grad():
+            return float(module(pixels * mask).logits[0, 1].softmax(-1)[1])
+
+    order = twin(p, 4)
+    along = [p(set(order[:n])) + 1 - p(set(order[n:])) for n in range(5)]
+    expected = torch.zeros(4, dtype=torch.float64)
+    for place, part in enumerate(order):
+        expected[part] = sum(abs(after - before) for before, after in zip(along[place + 1 :], along[place + 2 :], strict=False))
+    patches = expected.view(2, 2).repeat_interleave(2, 0).repeat_interleave(3, 1).flatten()
+    torch.testing.assert_close(result["eagle?side=2"].scores[1:25].double(), patches, rtol=1e-4, atol=1e-7)
+    assert float(patches.max()) > 0
 
 
 def test_words_are_refused() -> None:
