@@ -41,7 +41,7 @@ class Leaderboard(Schema):
 
     runs: list[ReportSchema]
     truth: MetricTruth | None = Field(description="Null where no comparison ships.")
-    claims: list[RunClaims] = Field(description="How often methods earned a claim, in the runs that measured it.")  # type: ignore[valid-type]
+    claims: list[RunClaims] = Field(description="How often methods earned a claim, in the runs that measured it.")
     problems: list[str] = Field(description="Which of the folders cannot be read.")
 
 
