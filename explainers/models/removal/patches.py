@@ -88,7 +88,9 @@ def patch_removal(
     return TokenRemoval("painted", count, 0, paint, most)
 
 
-_MISPLACED = "For this picture {name} puts its tokens in another order than it mostly does, so that which of them is which patch is not known"
+_MISPLACED = (
+    "For this picture {name} puts its tokens in another order than it mostly does, so that which of them is which patch is not known"
+)
 
 
 def paint_patches(pixels: Tensor, keep: Tensor, grid: tuple[int, int]) -> Tensor:
