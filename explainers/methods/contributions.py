@@ -47,6 +47,7 @@ def propagate(
     sources are the tokens of the blocks where a classification token joins. With ``shares_biases``, biases are shared among the sources, so
     that all go through one pass. ``with_constants``: what constants add that no token has is the last source, after the tokens.
     """
+    _check_sample_axes(trace)
     rule, x = trace.rule or RULES["libra"], trace.recording.block_inputs[0]
     tokens = x.shape[1] + class_attention_stage
     # of one block every contribution is kept, joined to one tensor and measured
@@ -74,6 +75,18 @@ def propagate(
         return read(propagation, number)
 
     return [part_of(0, tokens)] if shares_biases else list(Passes(inner).run(tokens + with_constants, part_of))
+
+
+def _check_sample_axes(trace: Trace) -> None:
+    """Raise ExplainerError if attention in a recorded pass has its heads before its samples, so that the copies of a sample, each with one
+    token, would not lie next to each other. Two copies tell where one axis holds both.
+    """
+    if not trace.recording.structure.maps_without_sample_axis:
+        return
+    twice = trace.rerun(2)
+    for each in twice.structure.maps_without_sample_axis:
+        if not each.has_samples_first:
+            raise ExplainerError(SAMPLES_ARE_NOT_FIRST.format(shape=tuple(each.sources[0].shape)))
 
 
 def _row_tokens(trace: Trace) -> dict[int, Tensor]:

@@ -51,8 +51,8 @@ class Model:
     prompt_inputs  CLIP only: function from prompts to ``input_ids``, ``attention_mask`` and a record of each prompt
     forward       function from tensors to logits (B, C); for CLIP (B, prompts)
     layout_of     function from tensors to the layout of their tokens
-    first_misplaced  function from tensors and their layout to the index of the first sample whose tokens do not lie where they are drawn, or
-                  None; None itself where the order of tokens cannot depend on what an input shows
+    first_misplaced  function from tensors and their layout to the index of the first sample whose tokens do not lie where they are drawn
+                  (None: all do); None itself where the order of tokens cannot depend on what an input shows
     side          CLIP only: whose tokens get the scores, the image's or the prompt's. On the text side the prompts are the samples:
                   ``forward`` gives (prompts, B)
     text_side     CLIP only: the same module seen from its text side; None there

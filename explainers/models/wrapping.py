@@ -44,7 +44,7 @@ from explainers.models.placement import placed
 from explainers.models.preparing import Prompts, prepare_images, prepare_windows
 from explainers.models.source_reader import SourceReader
 from explainers.models.structure import blocks as rows
-from explainers.models.structure.content_order import content_order
+from explainers.models.structure.content_order import check_of_inputs
 from explainers.models.structure.layouts import LayoutOf, image_layout, text_layout
 from explainers.models.structure.repeating import why_not_repeatable
 from explainers.models.structure.two_rows import TwoRows, source_of, two_rows_of
@@ -163,15 +163,13 @@ def wrap(
     meaning = _meaning(module, kind, its_task, classes, head_activation, output)
     if meaning == "sigmoid" and classes == 1 and its_task is None:
         run, answers = yes_and_no(run), None
+    in_order = reads_text and "input_ids" in first and readers.pictures is None
     if reads_text:
         others = _of_other_words(sample) if kind == "text" and readers.pictures is None else None
-        in_order = "input_ids" in first and readers.pictures is None
         find_layout = partial(_find_text_layout, two_rows or module, structure, run, first, prefix, others, in_order, answers, readers)
     else:
-        in_order = False
         find_layout = partial(image_layout, module, structure, run, sample, prefix, answers, first_row)
     layout_of, layout = _find_layout(module, run, first, find_layout)
-    order = content_order(two_rows or module, structure, run, first, layout, in_order)
     has_labels = kind != "clip" and (its_task is None or classes > 0)
     # a text model that reads the last token needs the positions of words, as padding moves them
     takes_positions = kind == "text" and layout.class_token == -1 and "position_ids" in inspect.signature(module.forward).parameters
@@ -187,7 +185,7 @@ def wrap(
         prepare_input=_of_source(readers.preparer(kind, layout.prefix, takes_positions), two_rows),
         forward=run,
         layout_of=layout_of,
-        first_misplaced=None if order is None else order.first_misplaced,
+        first_misplaced=check_of_inputs(two_rows or module, structure, run, first, layout, in_order),
         chat_input=readers.chat_preparer if isinstance(its_task, GeneratedAnswer) else None,
         grey_pixels=readers.grey_pixels,
         block_kind=structure.block_kind,

@@ -337,12 +337,7 @@ class _Work:
         of_input = lacks_of_input(self.model, rows.tensors, first, len(self.prepared))
         lacks = of_input | lacks
         if self._left_out is None:
-            if self.requests:
-                self._left_out = []
-            else:
-                self.requests, notes = _choose_defaults(lacks, session.targets)
-                reasons = [f"Methods that are usually computed are left out. {reason}" for reason in of_input.values()]
-                self._left_out = notes + reasons
+            self._left_out = [] if self.requests else self._choose_methods(lacks, of_input, session)
         session.plan(reads for request in self.requests for reads in request.fields.items())
         _check_requests(self.requests, lacks, session)
         if first not in self.explanations:
@@ -371,6 +366,13 @@ class _Work:
                 if len(targets_and_owners) > 1:
                     session.forget_signals()
         session.forget_signals()
+
+    def _choose_methods(self, lacks: dict[str, str], of_input: dict[str, str], session: Session) -> list[str]:
+        """Request the default methods for what the model ``lacks``, ``of_input`` for this input alone, and return notes on those that are
+        left out.
+        """
+        self.requests, notes = _choose_defaults(lacks, session.targets)
+        return notes + [f"Methods that are usually computed are left out. {reason}" for reason in of_input.values()]
 
     def _groups_of_requests(self, alone: bool) -> Iterator[list[Request]]:
         """Yield the requests in groups that are computed together, in the order that ``next_method`` chose for the first inputs. ``alone``:

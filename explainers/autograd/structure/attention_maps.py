@@ -34,7 +34,8 @@ class AttentionMap:
     unchanged; ``heads_apart``: whether its heads come from several products; ``is_in_order``: whether rows and columns of each source are
     the tokens in their order; ``is_turned``: whether its one source lies with keys before queries. ``readers``: for each source the matrix
     product that multiplies values by it, whose own signal at the source is read, without what comes from other products of the same
-    weights; empty where the whole signal at each source is read.
+    weights; empty where the whole signal at each source is read. ``has_samples_first``: whether in each source all matrices of one sample
+    come before those of the next, as far as there are several.
     """
 
     sources: tuple[Tensor, ...]
@@ -44,6 +45,7 @@ class AttentionMap:
     is_in_order: bool = True  # whether rows and columns of its sources are the tokens in their order
     is_turned: bool = False  # whether its one source lies with keys before queries
     readers: tuple[Reader, ...] = ()
+    has_samples_first: bool = True  # whether in each source all of one sample comes before all of the next
 
     @property
     def weights(self) -> Tensor:
@@ -402,7 +404,9 @@ def _map_of(stage: list[_Part]) -> AttentionMap:
         is_usual, is_turned = (len(sources) == 1 and of_it for of_it in (parts[0].is_usual, parts[0].product.is_turned))
         in_order = all(part.is_in_order for part in parts)
         arrange: Callable[[Sequence[Tensor], What], Tensor] = lambda values, what: torch.cat(arranged(values, what), 1)  # noqa: E731
-        return AttentionMap(sources, arrange, is_usual, len(parts) > 1, in_order, is_turned, readers)
+        leads = [part.leads for part in parts]
+        samples_first = all(bool((each[1:].amin(1) > each[:-1].amax(1)).all()) for each in leads)
+        return AttentionMap(sources, arrange, is_usual, len(parts) > 1, in_order, is_turned, readers, samples_first)
     groups = _heads_in_chunks(stage, counts)
     if groups is None:
         of_tokens = torch.stack([count.sum(1) for count in counts]).sum(0)  # by how many heads each token asks

@@ -24,6 +24,7 @@ from explainers.autograd.structure.around_attention import (
     sums_elsewhere,
     sums_in,
 )
+from explainers.autograd.structure.attention import Gradient
 from explainers.autograd.structure.attention_kinds import OVER_TOKENS, AttentionKind, attention_kind_of
 from explainers.autograd.structure.attention_maps import AttentionMap, as_recorded, maps_in
 from explainers.autograd.structure.attention_plan import (
@@ -345,7 +346,14 @@ class ModelStructure:
             return "other axes"
         if maps[0].is_turned:
             return "keys first"
-        return None if attention is not None else "other axes"
+        return "other axes" if self._shaped[block] is None and softmaxes_in(self._nodes, self._nodes.blocks[block]) else None
+
+    @property
+    def maps_without_sample_axis(self) -> list[AttentionMap]:
+        """The attention maps whose numbers lie in a tensor whose first axis is not that of the samples alone: of samples and heads, say."""
+        maps = [each for of_block in self._maps for each in of_block or ()]
+        samples = [len(block.input) for block in self._nodes.blocks][:1]
+        return [each for each in maps if any([*source.shape[:1]] != samples for source in each.sources)]
 
     @cached_property
     def attention_inputs(self) -> list[Tensor | None]:

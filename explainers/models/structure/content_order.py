@@ -1,19 +1,18 @@
 """Tokens whose order depends on what the input shows: whether a model may have such, and a check of one input.
 
 At opening the order of tokens is tried on a few inputs. A forward that mirrors a dark picture, or turns a text round by its first word, may
-keep the order of these and change that of another. Such a model reads numbers of its input in Python, or picks its tokens by indices that it
+keep the order of these and change that of another. Such a model reads numbers of its input in Python, or picks tokens by indices that it
 computes from them, which one trial pass sees. Only for such a model each explained input is checked by itself, up to the first block.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 import torch
 from torch import Tensor, nn
-from torch.nn import functional as F
 from torch.overrides import TorchFunctionMode
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
@@ -41,23 +40,14 @@ _MOVED = 0.01
 _READS = frozenset(
     ["_local_scalar_dense", "is_nonzero", "equal", "nonzero", "masked_select", "_unique", "_unique2", "unique_dim", "unique_consecutive"]
 )
-#: Operators of torch that order numbers by their size, or pick some by it. Those that turn by a fixed amount, as Swin's windows roll, are none.
+#: Operators of torch that order numbers by their size, or pick some by it. Those that turn by a fixed amount are none.
 _ORDERS = frozenset(["sort", "topk", "kthvalue", "median"])
 #: Operators of torch that pick or place numbers of one tensor by those of another.
 _PICKS = frozenset(
     [
         *("index", "gather", "take", "index_select", "embedding", "grid_sampler_2d", "grid_sampler_3d", "where", "scatter", "scatter_add"),
-        *(
-            "scatter_reduce",
-            "index_put",
-            "_index_put_impl",
-            "_unsafe_index",
-            "_unsafe_index_put",
-            "index_add",
-            "index_copy",
-            "masked_scatter",
-        ),
-        "repeat_interleave",
+        *("scatter_reduce", "index_put", "_index_put_impl", "_unsafe_index", "_unsafe_index_put", "index_add", "index_copy"),
+        *("masked_scatter", "repeat_interleave"),
     ]
 )
 #: Operators of torch whose results are steps: they are constant nearly everywhere, as a choice is.
@@ -70,8 +60,8 @@ _NUMBERS = frozenset(["numpy", "tolist", "__array__", "__dlpack__"])
 
 
 class _Choices(TorchDispatchMode):
-    """A mode of torch for one pass that follows which tensors are made of the ``inputs``. ``is_seen`` is then whether numbers of theirs were
-    read in Python, or decided which others are picked.
+    """A mode of torch for one pass that follows which tensors are made of the ``inputs``. ``is_seen`` is then whether numbers of theirs
+    were read in Python, or decided which others are picked.
     """
 
     def __init__(self, inputs: Iterator[Tensor]) -> None:
@@ -156,8 +146,8 @@ class ContentOrder:
     tables: tuple[Tensor, ...] = ()
 
     def first_misplaced(self, tensors: Mapping[str, Tensor], layout: Layout) -> int | None:
-        """Return the index of the first sample of ``tensors``, a batch with this ``layout``, whose embedded tokens x^1 do not lie where they
-        are drawn; None if all do, as far as can be seen.
+        """Return the index of the first sample of ``tensors``, a batch with this ``layout``, whose embedded tokens x^1 do not lie where
+        they are drawn; None if all do, as far as can be seen.
         """
         name = "pixel_values" if layout.grid is not None else "input_ids"
         count = len(tensors[name])
@@ -235,18 +225,19 @@ class _MovedRows(TorchFunctionMode):
         return rows + step * by.to(rows)[..., None] * direction
 
 
-def content_order(
+def check_of_inputs(
     module: nn.Module, structure: Structure, run: Forward, tensors: Mapping[str, Tensor], layout: Layout, in_order: bool
-) -> ContentOrder | None:
-    """Return the check of single inputs for ``module``, or None if the order of its tokens cannot depend on its input. ``structure`` holds
-    its blocks, ``run`` returns its logits, ``tensors`` is a sample with this ``layout``; ``in_order``: whether the tokens of a text must lie
-    in the order of its words. Layouts that no single grid describes are not checked.
+) -> Callable[[Mapping[str, Tensor], Layout], int | None] | None:
+    """Return :meth:`ContentOrder.first_misplaced` for ``module``, or None if the order of its tokens cannot depend on its input.
+    ``structure`` holds its blocks, ``run`` returns its logits, ``tensors`` is a sample with this ``layout``; ``in_order``: whether the
+    tokens of a text must lie in the order of its words. Layouts that no single grid describes are not checked.
     """
     kind = structure.block_kind
     is_grid = layout.grid is not None and clip_shape(module) is None and not kind.patch_places and not isinstance(kind, PatchesOfPixels)
     if not (is_grid or (layout.grid is None and in_order)) or not may_depend_on_content(module, structure, run, tensors):
         return None
     if is_grid:
-        return ContentOrder(module, structure, run)
+        return ContentOrder(module, structure, run).first_misplaced
     parameters = {name.removesuffix(".weight"): parameter for name, parameter in module.named_parameters()}
-    return ContentOrder(module, structure, run, tuple(parameters[name] for name in tables_of_words(module, structure, run, tensors)))
+    tables = tuple(parameters[name] for name in tables_of_words(module, structure, run, tensors))
+    return ContentOrder(module, structure, run, tables).first_misplaced

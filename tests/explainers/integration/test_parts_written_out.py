@@ -545,3 +545,22 @@ def test_a_sigmoid_of_scores_on_attention_weights_is_a_gate(form: Callable[..., 
 
 def torch_image() -> Image.Image:
     return Image.fromarray((pixels()[0].clamp(0, 1) * 255).byte().permute(1, 2, 0).numpy())
+
+
+def heads_before_samples(module: Attention, q: Tensor, k: Tensor, v: Tensor, x: Tensor) -> Tensor:
+    q, k, v = (each.transpose(0, 1).flatten(0, 1) for each in (q, k, v))
+    return torch.bmm((torch.bmm(q, k.mT) / q.shape[-1] ** 0.5).softmax(-1), v).unflatten(0, (HEADS, -1)).transpose(0, 1)
+
+
+def samples_before_heads(module: Attention, q: Tensor, k: Tensor, v: Tensor, x: Tensor) -> Tensor:
+    q, k, v = (each.flatten(0, 1) for each in (q, k, v))
+    return torch.bmm((torch.bmm(q, k.mT) / q.shape[-1] ** 0.5).softmax(-1), v).unflatten(0, (-1, HEADS))
+
+
+@pytest.mark.parametrize("spec", ["decompx", "globenc", "alti"])
+@pytest.mark.parametrize("count", [1, 2])
+def test_heads_and_samples_in_one_axis_are_propagated_only_with_samples_first(spec: str, count: int) -> None:
+    for ours, expected in zip(*(scores(vit_of(each), pixels(count), 1, spec) for each in (samples_before_heads, plain_form)), strict=True):
+        torch.testing.assert_close(ours, expected, rtol=1e-5, atol=1e-6)
+    with pytest.raises(ExplainerError, match="does not have its samples first"):
+        scores(vit_of(heads_before_samples), pixels(count), 1, spec)

@@ -156,6 +156,28 @@ def repeated_keys(module: Attention, q: Tensor, k: Tensor, v: Tensor, x: Tensor)
     return softmax_of(q, k[:, :1].repeat(1, HEADS, 1, 1)) @ v[:, :1].repeat(1, HEADS, 1, 1)
 
 
+def heads_last(module: Attention, q: Tensor, k: Tensor, v: Tensor, x: Tensor) -> Tensor:
+    weights = torch.einsum("bhqd,bhkd->bqkh", q, k / q.shape[-1] ** 0.5).softmax(2)
+    return torch.einsum("bqkh,bhkd->bhqd", weights, v)
+
+
+def in_two_hops(module: Attention, q: Tensor, k: Tensor, v: Tensor, x: Tensor) -> Tensor:
+    weights = softmax_of(q, k)
+    return weights @ (weights @ v)
+
+
+def with_a_softmax_of_channels(module: Attention, q: Tensor, k: Tensor, v: Tensor, x: Tensor) -> Tensor:
+    return ((q[:, :, :, None] * k[:, :, None]).softmax(3) * v[:, :, None]).sum(3)
+
+
+@pytest.mark.parametrize(
+    ("form", "reason"), [(in_two_hops, "goes into another without a residual"), (with_a_softmax_of_channels, "no softmax in them")]
+)
+def test_norm_cams_say_why_what_attention_takes_is_not_known(form: Any, reason: str) -> None:
+    with pytest.raises(ExplainerError, match=rf"without an attention map over all its tokens \(.*{reason}.* is not known\. What reads"):
+        scores(vit_of(form), pixels(), 1, "pytorch_grad_cam")
+
+
 def test_grad_eclip_of_heads_that_share_keys_and_values() -> None:
     """By its formula, on the model's own tensors."""
     (found,), (repeated,) = (scores(vit_of(form), pixels(), 1, "grad_eclip") for form in (shared_keys, repeated_keys))
@@ -190,6 +212,7 @@ def test_grad_eclip_of_heads_that_share_keys_and_values() -> None:
         (head_by_head, "several products of weights and values"),
         (keys_before_queries, "transposed weights, with keys before queries"),
         (heads_in_two_axes, "other axes than"),
+        (heads_last, "other axes than"),
         (squared, "one softmax that meets values as it is"),
         (difference, "several softmaxes, each of queries and keys of its own"),
         (narrow, "queries and keys of another width than its values"),

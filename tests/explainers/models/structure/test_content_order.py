@@ -194,7 +194,7 @@ def test_no_token_of_a_mirrored_picture_is_taken_out_for_a_patch() -> None:
     """Which token is which patch is not known there: patches are painted, and single tokens are refused."""
     model, mirrored, plain = opened(by_where), model_tensors(picture(0, 150)), model_tensors(picture(150, 0))
     assert patch_removal(model, mirrored, (ROWS, COLUMNS)).how == "painted"
-    with pytest.raises(ExplainerError, match="another order than it mostly does.* choose how=painted"):
+    with pytest.raises(ExplainerError, match=r"another order than it mostly does.* choose how=painted"):
         patch_removal(model, mirrored, (ROWS, COLUMNS), "zeroed")
     assert patch_removal(model, plain, (ROWS, COLUMNS), "zeroed").how == "zeroed"
 
