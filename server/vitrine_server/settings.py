@@ -14,7 +14,6 @@ import platformdirs
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, model_validator
 from pydantic_core import ErrorDetails
 
-from explainers.models.catalogue import CATALOGUE
 from vitrine_server.json_text import can_be_encoded
 
 T = TypeVar("T")
@@ -42,6 +41,8 @@ def _without_dot_segments(names: tuple[str, ...]) -> tuple[str, ...]:
     """Return the names of models with folders such as ``./mine`` and ``../mine`` written without dots, which browsers take out of the
     address of a model: relative if the folder lies below the current one and is not called as a model of the catalogue, else absolute.
     """
+    from explainers.models.catalogue import CATALOGUE  # which imports torch
+
     catalogued_names = {entry.name for entry in CATALOGUE}
 
     def plain(name: str) -> str:

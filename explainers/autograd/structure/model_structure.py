@@ -24,7 +24,6 @@ from explainers.autograd.structure.around_attention import (
     sums_elsewhere,
     sums_in,
 )
-from explainers.autograd.structure.attention import Gradient
 from explainers.autograd.structure.attention_kinds import OVER_TOKENS, AttentionKind, attention_kind_of
 from explainers.autograd.structure.attention_maps import AttentionMap, as_recorded, maps_in
 from explainers.autograd.structure.attention_plan import (

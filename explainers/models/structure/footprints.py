@@ -122,13 +122,12 @@ def footprint_of(
     chosen = wide[torch.randperm(len(wide), generator=torch.Generator().manual_seed(0))[:_TOKENS]].tolist()
     places = torch.tensor([divmod(token, grid[1]) for token in chosen])
     threshold = _MORE_AMONG_EXACT if is_exact else _MORE_AFTER_FEW if few_layers else _MORE
-    for directions in (
-        (_DIRECTIONS,) if is_exact or len(chosen) == 1 else (1, _DIRECTIONS)
-    ):  # a backward pass each: most models are clear after the first
-        influence = influence_of(module, structure, run, tensors, place, chosen, directions)
-        if influence is None or not bool(influence.isfinite().all()) or not bool((influence.sum((1, 2)) > 0).all()):
+    trials = (_DIRECTIONS,) if is_exact or len(chosen) == 1 else (1, _DIRECTIONS)  # a backward pass each: most are clear after the first
+    for directions in trials:
+        seen = influence_of(module, structure, run, tensors, place, chosen, directions)
+        if seen is None or not bool(seen.isfinite().all()) or not bool((seen.sum((1, 2)) > 0).all()):
             return None
-        influence = influence / influence.sum((1, 2), keepdim=True)
+        influence = seen / seen.sum((1, 2), keepdim=True)
         windows = [_around(places[:, axis], grid[axis], influence.shape[1 + axis]) for axis in (0, 1)]
         more = torch.stack([_more_than_chance(influence.sum(2 - axis), windows[axis]) for axis in axes], 1)
         error = more.std(0) / math.sqrt(len(chosen)) if directions == 1 else torch.zeros(len(axes))
