@@ -1,4 +1,4 @@
-"""The masks of D-RISE, and how like two boxes are, calculated a second time (Petsiuk et al. 2021)."""
+"""The masks of D-RISE, and how like two boxes are, calculated a second time (Petsiuk et al. 2021), and a small detector."""
 
 from __future__ import annotations
 
@@ -7,6 +7,12 @@ from typing import Any
 
 import numpy as np
 import torch
+from torch import nn
+
+import explainers  # noqa: F401  (before transformers)
+
+# isort: split
+from transformers import YolosConfig, YolosForObjectDetection
 
 SAMPLES, KEEP, CELLS, SEED, SIZE = 24, 0.5, 4, 3, (64, 96)
 SPEC = f"d_rise?samples={SAMPLES}&keep={KEEP}&cells={CELLS}"
@@ -33,3 +39,14 @@ def like(box: Any, other: Any) -> float:
     iou = shared / ((a[2] - a[0]) * (a[3] - a[1]) + (b[2] - b[0]) * (b[3] - b[1]) - shared)
     cosine = sum(s * t for s, t in zip(p, q, strict=True)) / math.hypot(*p) / math.hypot(*q)
     return iou * cosine * is_object
+
+
+def yolos() -> nn.Module:
+    """A detector of three classes with five boxes, in float64, whose weights do not die out."""
+    torch.manual_seed(0)
+    size = {"hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 2, "intermediate_size": 64, "image_size": list(SIZE)}
+    module = YolosForObjectDetection(YolosConfig(**size, num_detection_tokens=5, id2label={0: "dog", 1: "cat", 2: "bird"}))
+    for parameter in module.parameters():
+        if parameter.dim() > 1:
+            nn.init.normal_(parameter, std=parameter[0].numel() ** -0.5)
+    return module.double().eval()

@@ -12,8 +12,7 @@ from torch import Tensor
 import explainers
 from explainers import ExplainerError
 from explainers.methods.implementations.eagle import scores_of_order, search_order
-from tests.explainers.methods.implementations.blackbox.test_d_rise import yolos
-from tests.explainers.support.d_rise import SIZE
+from tests.explainers.support.d_rise import SIZE, yolos
 from tests.explainers.support.explained import image_model, picture
 from tests.explainers.support.wrapped import wrapped
 

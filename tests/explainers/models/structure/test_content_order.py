@@ -14,7 +14,7 @@ from torch.nn import functional as F
 import explainers
 from explainers import ExplainerError, Model, Preprocessing
 from explainers.models.removal.patches import patch_removal
-from tests.explainers.models.structure.test_word_places import WIDTH, Words
+from tests.explainers.support.own_texts import WIDTH, Words
 from tests.support.vocabularies import wordpiece
 
 PATCH, ROWS, COLUMNS = 4, 3, 4

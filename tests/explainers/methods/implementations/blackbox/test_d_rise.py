@@ -12,12 +12,9 @@ from torch import nn
 import explainers
 from explainers import ExplainerError
 from explainers.models.boxes import overlaps
-from tests.explainers.support.d_rise import KEEP, SAMPLES, SEED, SIZE, SPEC, drawn_masks, like
+from tests.explainers.support.d_rise import KEEP, SAMPLES, SEED, SIZE, SPEC, drawn_masks, like, yolos
 from tests.explainers.support.explained import image_model, picture
 from tests.support.detectors import detector
-
-# isort: split
-from transformers import YolosConfig, YolosForObjectDetection
 
 
 def found(module: nn.Module, pixels: torch.Tensor) -> list[tuple[list[float], list[float], float]]:
@@ -33,16 +30,6 @@ def found(module: nn.Module, pixels: torch.Tensor) -> list[tuple[list[float], li
             total = sum(math.exp(z) for z in logits)
             boxes.append((corners, [math.exp(z) / total for z in logits[:3]], 1 - math.exp(logits[3]) / total))
     return boxes
-
-
-def yolos() -> nn.Module:
-    torch.manual_seed(0)
-    size = {"hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 2, "intermediate_size": 64, "image_size": list(SIZE)}
-    module = YolosForObjectDetection(YolosConfig(**size, num_detection_tokens=5, id2label={0: "dog", 1: "cat", 2: "bird"}))
-    for parameter in module.parameters():
-        if parameter.dim() > 1:
-            nn.init.normal_(parameter, std=parameter[0].numel() ** -0.5)
-    return module.double().eval()
 
 
 @pytest.mark.parametrize("ranked", [False, True], ids=["softmax, numbers of boxes are fixed", "sigmoid, numbers of boxes are ranks"])
