@@ -224,7 +224,19 @@ def test_what_cannot_run_says_why() -> None:
     assert "what attention alone does to the residual stream cannot be read" in lacks["residual"]
     assert "also to other tokens of the same places" in lacks["positions"]
     refused = {v.method_name for v in variants(wrapped("tnt")) if v.reason}
-    of_tokens = {"token_tm", "globenc", "alti", "pa_lrp", "refinecam", "pytorch_grad_cam", "clip_decomposition", "d_rise", "nib", "m2ib", "cdam"}
+    of_tokens = {
+        "token_tm",
+        "globenc",
+        "alti",
+        "pa_lrp",
+        "refinecam",
+        "pytorch_grad_cam",
+        "clip_decomposition",
+        "d_rise",
+        "nib",
+        "m2ib",
+        "cdam",
+    }
     assert refused == {*of_tokens, *(m.name for m in METHODS.values() if m.family == "similarity")}
     with pytest.raises(ExplainerError, match="before attention is added"):
         explainers.explain(wrapped("tnt"), inputs("tnt"), methods=["token_tm"])

@@ -24,7 +24,10 @@ def test_the_result_is_first_and_the_bound_is_rounded_down() -> None:
 
 
 def test_error_and_share_are_those_of_the_claim() -> None:
-    assert words(error=0.001, share_beaten=0.99)["more"] == "2 patches drawn at random do less in at least 99\u00a0% of draws. Error: at most 0.1\u00a0%."
+    assert (
+        words(error=0.001, share_beaten=0.99)["more"]
+        == "2 patches drawn at random do less in at least 99\u00a0% of draws. Error: at most 0.1\u00a0%."
+    )
 
 
 def test_why_there_is_none_is_said_alone() -> None:
