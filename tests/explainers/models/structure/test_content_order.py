@@ -14,10 +14,9 @@ from torch.nn import functional as F
 import explainers
 from explainers import ExplainerError, Model, Preprocessing
 from explainers.models.removal.patches import patch_removal
-from tests.explainers.models.structure.test_word_places import WIDTH, Words
 from tests.support.vocabularies import wordpiece
 
-PATCH, ROWS, COLUMNS = 4, 3, 4
+WIDTH, PATCH, ROWS, COLUMNS = 16, 4, 3, 4
 SIZE = (PATCH * ROWS, PATCH * COLUMNS)
 
 
@@ -141,6 +140,33 @@ def reversed_text_by_condition(ids: Tensor) -> Tensor:
 
 def sorted_text(ids: Tensor) -> Tensor:
     return torch.where(ids[:, 1:2] > ids[:, 2:3], torch.cat([ids[:, :1], ids[:, 1:-1].sort(1).values, ids[:, -1:]], 1), ids)
+
+
+class Words(nn.Module):
+    """A classifier of texts whose blocks take what ``before`` makes of the embedded words."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        torch.manual_seed(0)
+        self.words, self.places = nn.Embedding(60, WIDTH), nn.Embedding(40, WIDTH)
+        self.blocks = nn.ModuleList(
+            nn.TransformerEncoderLayer(WIDTH, 2, 16, batch_first=True, dropout=0.0, norm_first=True) for _ in range(2)
+        )
+        self.head = nn.Linear(WIDTH, 3)
+
+    def embed(self, ids: Tensor) -> Tensor:
+        embedded: Tensor = self.words(ids) + self.places(torch.arange(ids.shape[1]))
+        return embedded
+
+    def before(self, x: Tensor) -> Tensor:
+        return x
+
+    def forward(self, input_ids: Tensor) -> Tensor:
+        x = self.before(self.embed(input_ids))
+        for block in self.blocks:
+            x = block(x)
+        logits: Tensor = self.head(x[:, 0])
+        return logits
 
 
 class Turned(Words):
