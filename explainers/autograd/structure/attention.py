@@ -98,13 +98,13 @@ class Attention:
             return False
         query = weights.shape[-2] - 1  # the last one sees all keys where attention is causal
         key = int(weights.detach()[..., query, :-1].flatten(0, -2).sum(0).argmax())
-        for factor_of_scores, width, row, transposed in ((first, -1, query, key), (second, -2, key, query)):
+        for factor_of_scores, width, straight, turned in ((first, -1, query, key), (second, -2, key, query)):
             if factor_of_scores.requires_grad:
                 with torch.enable_grad():
                     signal = gradient(weights[..., query, key], factor_of_scores)
                 reached = [] if signal is None else (signal != 0).any(width).flatten(0, -2).any(0).nonzero().flatten().tolist()
-                if reached in ([row], [transposed]):
-                    return reached == [transposed]
+                if reached in ([straight], [turned]):
+                    return reached == [turned]
         return False
 
     def parts(self, gradient: Gradient) -> AttentionParts | None:

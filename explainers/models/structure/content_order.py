@@ -65,7 +65,7 @@ class _Choices(TorchDispatchMode):
     """
 
     def __init__(self, inputs: Iterator[Tensor]) -> None:
-        super().__init__()
+        super().__init__()  # type: ignore[no-untyped-call]  # torch has no types there
         self.is_seen = False
         self._samples = 0
         self._made: dict[int, bool] = {}  # by the address of its memory, whether a tensor is made of the inputs by steps alone
