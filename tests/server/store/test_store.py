@@ -190,7 +190,7 @@ def left_by(version: str, home: Path) -> Path:
     return home
 
 
-@pytest.mark.parametrize("version", ["store_0_1", "store_0_2", "schema 3"])
+@pytest.mark.parametrize("version", ["store_0_1", "store_0_2", "schema 3", "store_0_3"])
 def test_a_store_of_an_older_version_opens_with_all_that_is_in_it(version: str, tmp_path: Path) -> None:
     left_by("store_0_2" if version == "schema 3" else version, tmp_path)
     with closing(sqlite3.connect(tmp_path / "vitrine.sqlite")) as db, db:
@@ -200,7 +200,7 @@ def test_a_store_of_an_older_version_opens_with_all_that_is_in_it(version: str, 
             db.execute("PRAGMA user_version = 3")
         said = [json.loads(row[0]) for row in db.execute("SELECT document FROM explanations ORDER BY number")]
     before = rows(tmp_path, "rowid")
-    assert {one["versions"]["vitrine"] for one in said} == {"0.1.0" if version == "store_0_1" else "0.2.0"}
+    assert {one["versions"]["vitrine"] for one in said} == {{"store_0_1": "0.1.0", "store_0_3": "0.3.0"}.get(version, "0.2.0")}
     with closing(Store(SqliteDatabase(tmp_path), 100)) as store:
         assert [store.document(one["id"]) for one in said] == said
         assert [store.owner(one["id"]) for one in said] == ["somebody" if version == "schema 3" else ""] * 3
