@@ -131,6 +131,21 @@ function isForModel({ id, model, expected }) {
   return id === workbench.address.sample || model === name || says;
 }
 
+/**
+ * Return whether an input is known to have a picture, or to be a sound.
+ * @param {Input} input
+ */
+const hasPicture = (input) =>
+  Boolean(input.image || input.fetch) ||
+  "text" in input.more || // with the picture of another question
+  Boolean(shownAs(input)?.picture);
+
+/**
+ * The input of a question as the model read it, where its answer is on show.
+ * @param {Input} input
+ */
+const shownAs = (input) => (workbench.shown?.input === input && started ? textOf(started) : null);
+
 /** @type {ClassSteps} */
 const pageSteps = {
   suits: (sample) => Boolean(sample.image) === readsPictures && !readsAlone,
@@ -146,8 +161,14 @@ const pageSteps = {
     if (second || !embedded || details?.task) (await loadSecond()).offer(model);
   },
   lacks: ({ details }, input) =>
-    (Boolean(details?.picture_grid) && !(input.fetch || parts?.suffices(input))) ||
+    (details?.picture_grid ? !(input.fetch || parts?.suffices(input)) : hasPicture(input)) ||
     (Boolean(details?.texts) && input.text !== null && input.second === null),
+  partOf({ name, details }, input) {
+    const text = /** @type {{text?: string}} */ (input.more).text ?? shownAs(input)?.text ?? "";
+    if (details?.picture_grid || details?.texts || !hasPicture(input) || !text.trim()) return null;
+    const detail = `${workbench.models.shownName(name)} reads none: this is its answer to the text alone.`;
+    return { input: new Input({ text }), says: { title: "The picture is left out", detail } };
+  },
   reopen(stored) {
     fill(stored.input?.kind === "text" ? (stored.input.text ?? "") : "");
     if (readsPictures || parts || stored.chat)

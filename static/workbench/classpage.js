@@ -4,6 +4,7 @@
 import { Classes } from "../choice/classes.js";
 import { AnswerChange } from "./answerchange.js";
 import { byId, number, percent, say, addStyleSheet } from "../core/dom.js";
+import { showProblem } from "../core/problems.js";
 import { named } from "../core/search.js";
 import { WRITING_TASKS } from "../core/targets.js";
 import { Samples } from "../inputs/samples.js";
@@ -15,7 +16,7 @@ import { isWithheld } from "./overview.js";
 /**
  * @import { PlaceChoice } from "./placechoice.js"
  * @import { Sample, Target } from "../core/schemas.js"
- * @import { Started, Wish } from "../core/types.js"
+ * @import { ProblemFields, Started, Wish } from "../core/types.js"
  * @import { Input } from "../inputs/input.js"
  * @import { PlateMaker } from "../plates/types.js"
  * @import { Versus } from "../plates/versus.js"
@@ -46,7 +47,8 @@ export class ClassPage {
 
   /**
    * kind   "image", "text" or "molecule"
-   * page   {reopen(stored), example(), carry(input), giving(input, model), stored(id), refused(),
+   * page   {lacks(detail, input), partOf(detail, input): whether a model cannot read an input as it is, and the part that
+   *        it reads, if any; reopen(stored), example(), carry(input), giving(input, model), stored(id), refused(),
    *        started(info, question, isNew), receive(map),
    *        openSample(sample), suits(sample)}: what the page does at each step
    * more   baseOf(id, info): what the maps of an explanation are drawn on; `makePlate`: see PlateSet; `many`: whether there
@@ -73,6 +75,11 @@ export class ClassPage {
       },
       examine: async ({ model, detail }, input) => {
         if (!page.lacks?.(detail, input)) return;
+        const part = page.partOf?.(detail, input);
+        if (part) {
+          void this.#askPart(part, model.name);
+          throw new DOMException("", "AbortError");
+        }
         this.#left = input;
         void workbench.ask({ input: /** @type {any} */ (null), model: model.name }); // nothing, until more is given
         throw new DOMException("", "AbortError");
@@ -150,6 +157,16 @@ export class ClassPage {
       },
       byId("input-problem"),
     );
+  }
+
+  /**
+   * Ask a model about the part of an input that it reads, and say what was left out.
+   * @param {{input: Input, says: Partial<ProblemFields>}} part
+   * @param {string} model
+   */
+  async #askPart({ input, says }, model) {
+    await this.workbench.ask({ input, model });
+    if (this.workbench.taken?.input === input) showProblem(byId("results-problem"), says);
   }
 
   /**

@@ -95,7 +95,11 @@ export class PromptParts {
    * @param {boolean} isNew
    */
   async started(id, pictures, isNew) {
-    if (!pictures.length) return void (this.picture = undefined);
+    if (!pictures.length) {
+      this.picture = undefined;
+      if (!this.field.files.length) this.field.show(id, []); // those on show were of the answer before
+      return;
+    }
     this.field.show(id, namesOf(pictures));
     if (!isNew) return;
     await this.styled;

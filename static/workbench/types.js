@@ -4,7 +4,7 @@
 /**
  * @import { Registry } from "../core/registry.js"
  * @import { Calibration, Map, Model, ModelDetail, ModelDetails, Sample } from "../core/schemas.js"
- * @import { Explanation, Started, Wish } from "../core/types.js"
+ * @import { Explanation, ProblemFields, Started, Wish } from "../core/types.js"
  * @import { Input } from "../inputs/input.js"
  * @import { PlateSet } from "../plates/plate.js"
  */
@@ -61,7 +61,8 @@
 /**
  * The functions of a page of classes that the frame calls at each step.
  * @typedef {Pick<PageSteps, "reopen" | "example" | "carry" | "giving" | "stored" | "refused" | "started"> &
- *   {lacks?: (detail: ModelDetail, input: Input) => boolean, receive?: (map: Map) => void,
+ *   {lacks?: (detail: ModelDetail, input: Input) => boolean,
+ *   partOf?: (detail: ModelDetail, input: Input) => {input: Input, says: Partial<ProblemFields>} | null, receive?: (map: Map) => void,
  *   changed?: (detail: ModelDetail) => void, openSample: (sample: Sample) => void,
  *   suits?: (sample: Sample) => boolean}} ClassSteps
  */
