@@ -51,6 +51,14 @@ const isPicture = (input) =>
 
 /** @type {"picture" | "clip" | "sound"} */
 let given = "picture"; // what the model of the page is given
+
+/** Name what is on show, and before that what the model of the page is given. */
+function nameInput() {
+  const input = /** @type {ImageInput | undefined} */ (workbench.shown && workbench.subject.value.info?.input);
+  const kind = !input ? given : input.sound ? "sound" : input.frames ? "clip" : "picture";
+  byId("input-panel-title").textContent = `Your ${kind}`;
+}
+
 const REMARKS = {
   picture: "",
   clip: "This model takes clips: choose several pictures at once, or an animated GIF.",
@@ -71,6 +79,7 @@ const pageSteps = {
   stored: (id) => picture.fetch(id),
   refused: () => picture.restore(),
   async started(info, question, isNew) {
+    nameInput();
     if (!isNew) return picture.belongsTo(question.id);
     const base = await picture.show(question.id, /** @type {ImageInput} */ (info.input), question.input);
     if (base) workbench.plateSet.setBase(Object.assign(base, { outliers: info.outliers?.patches }));
@@ -84,7 +93,7 @@ const pageSteps = {
     if (wanted === given) return;
     given = wanted;
     page.offerSamples();
-    byId("input-panel-title").textContent = `Your ${given}`;
+    nameInput();
     give.name(given);
     byId("remark").textContent = REMARKS[given];
   },

@@ -267,6 +267,12 @@ export class Workbench {
     const modelInfo = await this.modelInfoOf(question.model, question.side);
     if (question !== this.question) return;
     this.adopt(modelInfo);
+    this.models.explain(false, modelInfo.detail.labels ?? []);
+    if (this.shown) {
+      // the plates stay as they are: their maps, and what stands at them, are of the model before
+      this.chooser.setChosen(this.#variantsOf(question.methods).map(({ spec }) => spec));
+      return say("status", `these maps are of ${this.models.titleOf(this.shown.model)}`);
+    }
     this.expect(question.methods);
     this.plateSet.close();
   }
@@ -332,12 +338,20 @@ export class Workbench {
   }
 
   /**
+   * These methods of the model of the page, else its usual ones, in the fixed order.
+   * @param {string[]} specs
+   */
+  #variantsOf(specs) {
+    const known = this.registry.plates(specs, this.isContrast);
+    return known.length ? known : this.registry.plates(this.registry.usual, this.isContrast);
+  }
+
+  /**
    * Show plates for these methods, else for the usual ones, in the fixed order.
    * @param {string[]} specs
    */
   expect(specs) {
-    const known = this.registry.plates(specs, this.isContrast);
-    const listed = known.length ? known : this.registry.plates(this.registry.usual, this.isContrast);
+    const listed = this.#variantsOf(specs);
     const { meaning } = this;
     // of one class rather than another, maps are about the difference of the two
     const shown = meaning

@@ -80,3 +80,28 @@ def test_a_model_of_texts_is_asked_without_the_picture(desk: Visit, tmp_path: Pa
     page.locator("#model-choice").select_option(WRITER)  # nothing is asked until it gets a picture
     expect(page.locator("#prompt-picture")).to_be_visible()
     expect(page.locator("#prompt-picture img")).to_have_count(0)
+
+
+def test_what_is_said_over_old_maps_is_about_the_model_that_made_them(desk: Visit) -> None:
+    page = desk.open("/image?model=scenes-vit&methods=rollout&methods=random", maps=False)
+    page.get_by_label("Picture file").set_input_files({"name": "a.png", "mimeType": "image/png", "buffer": png(3)})
+    desk.next_maps(None)
+    said = page.locator("#plates").inner_text()
+    page.locator("#model-choice").select_option(SOUNDS)
+    expect(page.get_by_role("button", name="Choose a sound")).to_be_visible()
+    expect(page.locator("#status")).to_have_text("these maps are of scenes-vit")
+    expect(page.locator("#input-panel-title")).to_have_text("Your picture")
+    names = desk.get(f"/api/models/{SOUNDS}")["labels"]
+    does = f"knows {len(names)} things" if len(names) > 3 else "answers " + " or ".join(f"“{name}”" for name in names)
+    expect(page.locator("#model-why")).to_contain_text(f"You chose this model: it {does}.")
+    assert page.locator("#plates").inner_text() == said
+
+
+def test_a_writer_is_described_while_a_review_is_on_show(desk: Visit) -> None:
+    page = desk.open("/text?model=reviews-bert&methods=random", maps=False)
+    page.locator("#text").fill("a good film")
+    page.locator("#writing [type=submit]").click()
+    desk.next_maps(None)
+    page.locator("#model-choice").select_option(WRITER)
+    expect(page.locator("#model-why")).to_have_text("You chose this model: it writes an answer.")
+    expect(page.locator("#status")).to_have_text("these maps are of reviews-bert")
