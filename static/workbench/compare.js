@@ -124,6 +124,12 @@ export class Compare {
     this.plateSet.setModels(left, right, this.registry);
   }
 
+  /** True where the page has no other loaded model at all. */
+  get #isAlone() {
+    const { models, current } = this.workbench.models;
+    return !models.some(({ name, state }) => state === "loaded" && name !== current?.name);
+  }
+
   /** Enable the choice where there is something to choose; where there is not, say why. */
   #enable() {
     const isSeveral = Boolean(this.info && this.info.targets.length > 1);
@@ -133,7 +139,11 @@ export class Compare {
       ? ["You see several classes side by side. Choose one of them to compare models."]
       : this.names.length
         ? ["Get others on the ", models, "."]
-        : ["No other model for this page is loaded. Get one on the ", models, "."];
+        : [
+            `${this.#isAlone ? "No other model for this page is loaded" : "No other loaded model reads what this one does"}. Get one on the `,
+            models,
+            ".",
+          ];
     this.hint.replaceChildren(...reason);
   }
 

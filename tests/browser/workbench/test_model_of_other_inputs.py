@@ -95,6 +95,7 @@ def test_what_is_said_over_old_maps_is_about_the_model_that_made_them(desk: Visi
     does = f"knows {len(names)} things" if len(names) > 3 else "answers " + " or ".join(f"“{name}”" for name in names)
     expect(page.locator("#model-why")).to_contain_text(f"You chose this model: it {does}.")
     assert page.locator("#plates").inner_text() == said
+    expect(page.locator("#more-asking")).to_contain_text("No other loaded model reads what this one does")
 
 
 def test_a_writer_is_described_while_a_review_is_on_show(desk: Visit) -> None:
