@@ -109,6 +109,18 @@ export const optionTexts = (spec) => optionsOf(spec).map((option) => option.join
  */
 export const canBeRemedied = (pair) => Boolean(pair.reason && pair.remedies?.length);
 
+/**
+ * The line of a method that holds for the question: of one answer rather than another, maps are about the difference of
+ * the two; of an output with places, attention is the same for every answer at the place that is asked about alone.
+ * @param {string | undefined} line
+ * @param {boolean} rather
+ * @param {boolean} hasPlaces
+ */
+export function lineFor(line, rather, hasPlaces) {
+  const ofPlace = hasPlaces ? line?.replace("for every answer", "for every answer at this place") : line;
+  return rather ? ofPlace?.replace("the answer", "the difference") : ofPlace;
+}
+
 const LEADERS = 4;
 /** @param {Variant} variant */
 const rankOrLast = ({ standing }) => standing?.rank ?? Infinity;

@@ -10,7 +10,7 @@ import { byId, pathOf, say } from "../core/dom.js";
 import { reportProblem, showProblem } from "../core/problems.js";
 import { remember } from "../core/historylist.js";
 import { check } from "../core/limits.js";
-import { Registry } from "../core/registry.js";
+import { lineFor, Registry } from "../core/registry.js";
 import { NOTHING, readAddress, Store } from "../core/state.js";
 import { endsOf } from "../core/targets.js";
 import { DeletionBar } from "../deletion/deletionbar.js";
@@ -353,10 +353,15 @@ export class Workbench {
   expect(specs) {
     const listed = this.#variantsOf(specs);
     const { meaning } = this;
-    // of one class rather than another, maps are about the difference of the two
-    const shown = meaning
-      ? listed.map((variant) => ({ ...variant, meaning, line: variant.line?.replace("the answer", "the difference") }))
-      : listed;
+    const hasPlaces = Boolean(this.modelInfo?.detail.details?.task);
+    const shown =
+      meaning || hasPlaces
+        ? listed.map((variant) => ({
+            ...variant,
+            ...(meaning ? { meaning } : {}),
+            line: lineFor(variant.line, Boolean(meaning), hasPlaces),
+          }))
+        : listed;
     this.specs = shown.map(({ spec }) => spec);
     this.chooser.setChosen(this.specs);
     this.plateSet.expect(shown, this.registry.isUsual(this.specs), this.isContrast);

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from explainers.methods.registry import METHODS
 from tests.support.node import compute
 
 IN_ORDER = """async ([given, rather]) => (await script('core/registry.js')).inOrder(given, rather)
@@ -61,3 +62,13 @@ def test_a_spec_with_options_has_the_rank_measured_with_these_and_a_map_that_dep
       return ["a", ...specs.map(([spec]) => spec)].map((spec) => registry.plate(spec).standing?.rank ?? null);
     }"""
     assert compute(found, ranks) == [1, 2, None, None]
+
+
+def test_a_line_holds_for_the_place_that_is_asked_about() -> None:
+    line_of = "async (given) => (await script('core/registry.js')).lineFor(...given)"
+    line = METHODS["raw_attention"].about.line
+    assert line is not None
+    assert compute(line_of, [line, False, False]) == line
+    assert compute(line_of, [line, False, True]).endswith("It is the same for every answer at this place.")
+    assert compute(line_of, ["What counts for the answer.", True, False]) == "What counts for the difference."
+    assert compute(line_of, [None, True, True]) is None
