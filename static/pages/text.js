@@ -231,7 +231,7 @@ const unsubmitted = new Unsubmitted(
         plain(workbench.question.input?.text ?? /** @type {TextInput} */ (started.input).text ?? ""),
         submitted,
       ].includes(field.value)),
-  "These maps are of the text before your change. Press the button below it for new ones.",
+  "These maps are of the input before your change. Press the button below it for new ones.",
 );
 field.addEventListener("keydown", (/** @type {KeyboardEvent} */ event) => {
   if (event.key === "Enter" && (event.ctrlKey || event.metaKey)) byId("writing").requestSubmit();

@@ -24,7 +24,7 @@ def test_a_text_that_is_edited_marks_the_answer_as_old(desk: Visit) -> None:
     marked(page, False)
     page.locator("#text").press_sequentially("x")
     marked(page, True)
-    expect(page.locator("p.unsubmitted")).to_contain_text("are of the text before your change")
+    expect(page.locator("p.unsubmitted")).to_contain_text("are of the input before your change")
     page.locator("#text").fill(TEXT)
     marked(page, False)
     before = desk.id
