@@ -44,9 +44,16 @@ def add(commands: Commands) -> None:
     parser.set_defaults(run=run)
 
 
-def add_question(parser: argparse.ArgumentParser, takes_texts: bool = True) -> None:
+#: The methods that are used where none are named, those of them that can run for the model and the target: see test_explain.
+USUAL_METHODS = (
+    "rollout, generic_attention, transformer_attribution, input_x_gradient, input_x_gradient:conservative, input_x_gradient:attnlrp, "
+    "fullgrad_plus:libra, maskclip and random, those that can run for the model"
+)
+
+
+def add_question(parser: argparse.ArgumentParser, takes_texts: bool = True, methods: str = USUAL_METHODS) -> None:
     """Add to ``parser`` the options for the input, the model and the methods of an explanation; with ``takes_texts`` False only those for
-    pictures.
+    pictures. ``methods`` says which are used where none are named.
     """
     parser.set_defaults(takes_texts=takes_texts, text=None, text_file=None, text_pair=None, molecule=None, side=None, long_texts="windows")
     parser.add_argument(
@@ -92,7 +99,7 @@ def add_question(parser: argparse.ArgumentParser, takes_texts: bool = True) -> N
     form = parser.add_mutually_exclusive_group()
     form.add_argument("--against", metavar="CLASS", help="explain how much more than this class, or prompt, the target scores")
     form.add_argument("--probability", action="store_true", help="explain the probability in place of the logit")
-    parser.add_argument("--methods", metavar="SPEC", nargs="+", action=Listed, help="see 'vitrine methods' (default: the page's)")
+    parser.add_argument("--methods", metavar="SPEC", nargs="+", action=Listed, help=f"see 'vitrine methods' (default: {methods})")
     parser.add_argument("--device", help="cpu, cuda, cuda:1, ... (default: cuda if available)")
     parser.add_argument(
         "--precision",

@@ -21,7 +21,7 @@ def add(commands: Commands) -> None:
         description="Compare the maps of several prompts, or classes, patch by patch. Prints shares and boxes; --out writes the mask.",
         epilog="Example:  vitrine regions photo.jpg --prompt 'a zebra' --prompt 'an elephant' --out mask.png",
     )
-    add_question(parser, takes_texts=False)
+    add_question(parser, takes_texts=False, methods=REGIONS_METHOD)
     parser.add_argument("--threshold", type=float, help="share of the largest score that a patch needs (default 0.05)")
     parser.add_argument("--out", metavar="FILE", type=Path, help=f"write the mask or the numbers: a file ending in {' or '.join(ENDINGS)}")
     parser.add_argument("--json", action="store_true", help="print the result as JSON instead of the table")

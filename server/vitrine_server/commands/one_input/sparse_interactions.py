@@ -21,7 +21,7 @@ def add(commands: Commands) -> None:
         epilog="Examples:\n  vitrine sparse-interactions --text 'Not bad at all, but no good film either.'\n"
         "  vitrine sparse-interactions photo.jpg --budget 4000 --by spex",
     )
-    add_question(parser)
+    add_question(parser, methods="random alone, as no map is read")
     parser.set_defaults(methods=["random"])  # no map is read
     parser.add_argument("--by", choices=("proxyspex", "spex"), default="proxyspex", help="how they are found (default: %(default)s)")
     parser.add_argument(

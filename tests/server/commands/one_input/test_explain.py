@@ -21,6 +21,7 @@ from tests.support.vocabularies import whole_text_unigram
 from vitrine_server.cli import main
 from vitrine_server.commands import Listed
 from vitrine_server.commands.one_input.explain import table
+from vitrine_server.commands.one_input.regions import REGIONS_METHOD
 
 REVIEW = "A dull and lifeless film. The first hour is a mess, and the ending is even worse."
 METHODS = ["rollout", "transformer_attribution", "fullgrad_plus:libra"]
@@ -308,3 +309,21 @@ def test_a_molecule_is_explained_and_asked_for_where_it_is_missing(tmp_path: Pat
     assert "reviews-bert reads no molecules" in capsys.readouterr().err
     assert main(["explain", "--molecule", "C1CC"]) == 2
     assert "the ring that begins at character 2 is not closed" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("command", "says"),
+    [
+        ("explain", [variant.spec for variant in explainers.variants() if variant.default]),
+        ("regions", [REGIONS_METHOD]),
+        ("sparse-interactions", ["random"]),
+    ],
+)
+def test_the_help_names_the_methods_that_are_used_where_none_are(command: str, says: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        main([command, "--help"])
+    options = " ".join(capsys.readouterr().out.split())
+    named = re.search(r"see 'vitrine methods' \(default: (.*?)\)", options)
+    assert named is not None
+    known = {variant.spec for variant in explainers.variants()}
+    assert [word for word in re.findall(r"[\w:]+", named[1]) if word in known] == says
