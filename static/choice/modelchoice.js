@@ -57,6 +57,14 @@ function does(labels, isClip, task) {
 export const modelLine = (labels, isClip, given, why, task) =>
   why ? `${why}: it ${does(labels, isClip, task)}.` : `It reads ${given} and ${does(labels, isClip, task)}.`;
 
+/**
+ * How far a model is, with its name: many texts of the server name it.
+ * @param {string} name
+ * @param {string} text
+ * @returns {string}
+ */
+export const loadingLine = (name, text) => (text.includes(ownName(name)) ? text : `Loading ${ownName(name)}: ${text}`);
+
 /** @param {Model} model */
 const isUsable = ({ state }) => state === "loaded" || state === "loading";
 
@@ -350,7 +358,7 @@ export class ModelChoice {
    * @param {string} name
    * @param {(told: LoadProgress) => void} [tell]
    */
-  #loaded(name, tell = ({ text }) => (byId("model-why").textContent = `loading ${ownName(name)}: ${text}`)) {
+  #loaded(name, tell = ({ text }) => (byId("model-why").textContent = loadingLine(name, text))) {
     return new Promise((resolve, reject) => {
       const path = `/api/models/events?name=${encodeURIComponent(name)}`;
       follow(

@@ -23,3 +23,15 @@ MANY = [str(number) for number in range(1000)]
 )
 def test_it_is_a_whole_sentence(given: list[object], says: str) -> None:
     assert compute(LINE, given) == says
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ("Loading my-t5", "Loading my-t5"),
+        ("my-t5 is moved to the device", "my-t5 is moved to the device"),
+        ("12 of 346 MB", "Loading my-t5: 12 of 346 MB"),
+    ],
+)
+def test_a_model_on_its_way_is_named_once(text: str, says: str) -> None:
+    assert compute("async (given) => (await script('choice/modelchoice.js')).loadingLine(...given)", ["/models/my-t5", text]) == says
