@@ -313,7 +313,7 @@ function cell(plate, width, view, i) {
   const [least, most] = map?.range ?? ends;
   /** @type {[number, string, object][]} */
   const facts = [[15, `${rule}range ${number(least, 2)} … ${number(most, 2)}`, small]];
-  const note = oneSignNote(ends, variant.signed);
+  const note = oneSignNote(ends, variant.signed, plate.picture ? "in the words" : undefined);
   if (note) facts.push([15, note, small]);
   const { texts, isDoubtful } = remarks(map ? [map] : []);
   if (isDoubtful) for (const text of texts) facts.push([17, `! ${text}`, { size: 12 }]);

@@ -183,12 +183,13 @@ export const meaningOf = ({ signed, meaning = ["against", "for"] }) => (signed ?
  * The note on a map that is drawn as strength although its method has a sign; "" for any other.
  * @param {Ends} ends
  * @param {boolean} signed
+ * @param {string} [where] the scores are, where the map has others elsewhere
  * @returns {string}
  */
-export const oneSignNote = (ends, signed) =>
+export const oneSignNote = (ends, signed, where = "here") =>
   !signed || twoSided(ends, signed) || ends[0] === ends[1]
     ? ""
-    : `Nothing here speaks ${ends[1] > 0 ? "against" : "for"}, so the map is drawn as strength: only the order counts.`;
+    : `Nothing ${where} speaks ${ends[1] > 0 ? "against" : "for"}, so the map is drawn as strength: only the order counts.`;
 
 /**
  * The values at the two ends of the colours in words; of an end that some of the map's scores lie beyond, that its
@@ -208,6 +209,9 @@ export function endTexts([low, high], scores) {
 
 /** The colour bar with the values at its two ends. */
 export class Scale {
+  /** @type {string | undefined} where its scores are, in words, where the map has others elsewhere */
+  where;
+
   /** @param {{signed: boolean, meaning?: string[]}} variant */
   constructor({ signed, meaning }) {
     this.signed = signed;
@@ -241,7 +245,7 @@ export class Scale {
     this.ramp.style.setProperty("--ramp", stops.join(", "));
     this.meaning.replaceChildren(...meaningOf({ signed, meaning: this.words }).map((text) => el("span", {}, text)));
     this.zero.hidden = !signed;
-    this.note.textContent = ends ? oneSignNote(ends, this.signed) : "";
+    this.note.textContent = ends ? oneSignNote(ends, this.signed, this.where) : "";
     this.note.hidden = !this.note.textContent;
     [this.low.textContent, this.high.textContent] = ends ? endTexts(ends, scores) : ["\u00a0", "\u00a0"];
   }

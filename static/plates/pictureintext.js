@@ -98,6 +98,7 @@ class PicturesInText {
     /** @type {number[]} */
     this.values = [];
     this.scale = new Scale(plate.variant);
+    this.scale.where = this.names.length === 1 ? `in ${this.names[0].toLowerCase()}` : "in the pictures";
     this.pictures = shown.map((each) => new PictureInText(plate, each));
     this.sentence = el("p", { class: "which-picture" });
     this.node = el(

@@ -296,6 +296,7 @@ export class WordPlate {
       this.picture?.node.remove();
       this.picture = base.picture?.on(this) ?? null;
       if (this.picture) this.reading.before(this.picture.node);
+      this.scale.where = this.picture ? "in the words" : undefined;
     }
     this.base = base;
     this.lay(base);

@@ -20,3 +20,16 @@ DRAWN = "async ([view, signed]) => (await script('maps/caption.js')).drawnAs(vie
 )
 def test_a_figure_says_which_scores_it_shows_and_on_which_scale(evidence: str, scale: str, signed: list[bool], says: str) -> None:
     assert compute(DRAWN, [{"evidence": evidence, "scale": scale}, signed]) == says
+
+
+@pytest.mark.parametrize(
+    ("ends", "where", "says"),
+    [
+        ([1, 3], [], "Nothing here speaks against, so the map is drawn as strength: only the order counts."),
+        ([-3, -1], ["in the picture"], "Nothing in the picture speaks for, so the map is drawn as strength: only the order counts."),
+        ([-3, 3], ["in the picture"], ""),
+    ],
+)
+def test_a_map_of_one_sign_says_where_nothing_has_the_other(ends: list[int], where: list[str], says: str) -> None:
+    """Of a picture and its prompt each part has its own scale."""
+    assert compute("async (given) => (await script('maps/caption.js')).oneSignNote(...given)", [ends, True, *where]) == says
