@@ -47,8 +47,8 @@ export class ClassPage {
 
   /**
    * kind   "image", "text" or "molecule"
-   * page   {lacks(detail, input), partOf(detail, input): whether a model cannot read an input as it is, and the part that
-   *        it reads, if any; reopen(stored), example(), carry(input), giving(input, model), stored(id), refused(),
+   * page   {lacks(detail, input), partOf(detail, input): whether a model cannot read an input as it is, and the part
+   *        that it reads, if any; reopen(stored), example(), carry(input), giving(input, model), stored(id), refused(),
    *        started(info, question, isNew), receive(map),
    *        openSample(sample), suits(sample)}: what the page does at each step
    * more   baseOf(id, info): what the maps of an explanation are drawn on; `makePlate`: see PlateSet; `many`: whether there

@@ -62,7 +62,8 @@
  * The functions of a page of classes that the frame calls at each step.
  * @typedef {Pick<PageSteps, "reopen" | "example" | "carry" | "giving" | "stored" | "refused" | "started"> &
  *   {lacks?: (detail: ModelDetail, input: Input) => boolean,
- *   partOf?: (detail: ModelDetail, input: Input) => {input: Input, says: Partial<ProblemFields>} | null, receive?: (map: Map) => void,
+ *   partOf?: (detail: ModelDetail, input: Input) => {input: Input, says: Partial<ProblemFields>} | null,
+ *   receive?: (map: Map) => void,
  *   changed?: (detail: ModelDetail) => void, openSample: (sample: Sample) => void,
  *   suits?: (sample: Sample) => boolean}} ClassSteps
  */
