@@ -144,7 +144,10 @@ const hasPicture = (input) =>
  * The input of a question as the model read it, where its answer is on show.
  * @param {Input} input
  */
-const shownAs = (input) => (workbench.shown?.input === input && started ? textOf(started) : null);
+const shownAs = (input) => {
+  const { info } = workbench.subject.value;
+  return workbench.shown?.input === input && info ? textOf(/** @type {Started} */ (info)) : null;
+};
 
 /** @type {ClassSteps} */
 const pageSteps = {
