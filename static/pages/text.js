@@ -158,6 +158,8 @@ const pageSteps = {
     readsPictures = Boolean(details?.picture_grid);
     readsAlone = readsPictures && !details?.reads?.includes("text");
     if (isOther) page.offerSamples();
+    // a review that was asked about is no question about a picture
+    if (isOther && readsPictures && !isWritten && !workbench.question.input) field.value = "";
     byId("several").hidden = readsPictures;
     byId("several").href = addressOf(`/collection?model=${encodeURIComponent(model.name)}`);
     if (parts || details?.picture_grid || details?.chat_template) (await loadParts()).offer(details);

@@ -1,7 +1,8 @@
-"""A model is chosen that does not read what was asked about: what it reads of it is asked, or nothing; and what the page says stays true."""
+"""A model is chosen that does not read what was asked about: what it reads of it is asked, or nothing; what the page says stays true."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -106,3 +107,8 @@ def test_a_writer_is_described_while_a_review_is_on_show(desk: Visit) -> None:
     page.locator("#model-choice").select_option(WRITER)
     expect(page.locator("#model-why")).to_have_text("You chose this model: it writes an answer.")
     expect(page.locator("#status")).to_have_text("these maps are of reviews-bert")
+    expect(page.locator("#text")).to_have_value("")
+    page.locator("#model-choice").select_option("reviews-bert")  # the review is asked about again
+    expect(page.locator("#text")).to_have_value("a good film")
+    expect(page.locator("#main")).not_to_have_class(re.compile("pending"))
+    assert desk.document()["input"]["text"] == "a good film"
