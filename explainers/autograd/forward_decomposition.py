@@ -48,6 +48,12 @@ BIAS_OF_SOME_TOKENS = (
 )
 
 
+def check_block_kind(model: Model) -> None:
+    """Raise ExplainerError if single tokens cannot be propagated through blocks of the kind of ``model``."""
+    if (refused := model.block_kind.no_forward_decomposition) is not None:
+        raise ExplainerError(f"{refused.format(name=model.name)}: choose a method that goes backward, such as fullgrad_plus:libra.")
+
+
 class ForwardDecomposition(Recording):
     """A forward pass of ``1 + len(sources)`` copies of each sample, sample-major, the real one first.
 
@@ -77,8 +83,7 @@ class ForwardDecomposition(Recording):
         row_tokens: Mapping[int, Tensor] = MappingProxyType({}),
         carries_constants: bool = False,
     ) -> None:
-        if (refused := model.block_kind.no_forward_decomposition) is not None:
-            raise ExplainerError(f"{refused.format(name=model.name)}: choose a method that goes backward, such as fullgrad_plus:libra.")
+        check_block_kind(model)
         self.copies = 1 + len(sources) + carries_constants
         self._sources, self._carries_constants = sources, carries_constants
         self._attention_kind = attention_kind

@@ -9,7 +9,7 @@ from typing import TypeVar
 import torch
 from torch import Tensor
 
-from explainers.autograd.forward_decomposition import SAMPLES_ARE_NOT_FIRST, ForwardDecomposition
+from explainers.autograd.forward_decomposition import SAMPLES_ARE_NOT_FIRST, ForwardDecomposition, check_block_kind
 from explainers.autograd.rules import RULES
 from explainers.errors import ExplainerError
 from explainers.methods.class_attention import ClassAttentionTrace, add_class_token
@@ -79,8 +79,10 @@ def propagate(
 
 def _check_sample_axes(trace: Trace) -> None:
     """Raise ExplainerError if attention in a recorded pass has its heads before its samples, so that the copies of a sample, each with one
-    token, would not lie next to each other. Two copies tell where one axis holds both.
+    token, would not lie next to each other, or blocks of a kind through which no single token can be propagated. Two copies tell where one
+    axis holds both.
     """
+    check_block_kind(trace.recording.model)
     if not trace.recording.structure.maps_without_sample_axis:
         return
     twice = trace.rerun(2)

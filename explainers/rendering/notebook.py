@@ -17,10 +17,10 @@ from PIL import Image
 
 from explainers.errors import ExplainerError
 from explainers.models.inputs.types import ImageInput, PicturePromptInput
-from explainers.rendering.colours import colours, is_two_sided, normalise, one_sign_note, scale_ends
+from explainers.rendering.colours import is_two_sided, normalise, one_sign_note, scale_ends
 from explainers.rendering.drawable import DrawableMap
 from explainers.rendering.molecules import is_drawn, over_molecule
-from explainers.rendering.overlays import AGAINST, FOR, INK, MIX, PAPER, STRENGTH, lay_over, patch_scores
+from explainers.rendering.overlays import AGAINST, FOR, INK, MIX, PAPER, STRENGTH, lay_over, legend_colours, legend_ends, patch_scores
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -51,16 +51,9 @@ def map_html(attribution: DrawableMap, image: ImageInput | None) -> str:
 
 
 def _legend(two_sided: bool, on_words: bool) -> str:
-    """Return the HTML of a bar of the colours of a map, from what speaks against to what speaks for the target, or from weak to strong, as
-    they are on pictures or ``on_words``.
-    """
-    low, high = ("against", "for") if two_sided else ("weak", "strong")
-    values = np.linspace(-1.0 if two_sided else 0.0, 1.0, 9)
-    if on_words:
-        hues = (STRENGTH if not two_sided else FOR if value >= 0 else AGAINST for value in values)
-        stops = [f"rgba({_css_colour(hue)},{MIX * abs(value):.2f})" for hue, value in zip(hues, values, strict=True)]
-    else:
-        stops = [f"rgba({red:.0f},{green:.0f},{blue:.0f},{alpha:.2f})" for red, green, blue, alpha in colours(values, two_sided)]
+    """Return the HTML of a bar of the colours of a map, as they are on pictures or ``on_words``, between the words at its ends."""
+    low, high = legend_ends(two_sided)
+    stops = [f"rgba({red:.0f},{green:.0f},{blue:.0f},{alpha:.2f})" for red, green, blue, alpha in legend_colours(two_sided, on_words)]
     bar = f'<div style="flex:1;height:6px;background:linear-gradient(90deg,{",".join(stops)})"></div>'
     return f'<div style="display:flex;gap:6px;align-items:center;font-size:80%">{low}{bar}{high}</div>'
 

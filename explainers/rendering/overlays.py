@@ -200,3 +200,19 @@ def _underline(draw: ImageDraw.ImageDraw, span: tuple[int, int], top: int, thick
     dot = thick if dotted else max(1, right - left)
     for start in range(left, right, max(1, 2 * dot)) if thick else ():
         draw.rectangle((start, top, min(right, start + dot) - 1, top + thick - 1), fill=hue)
+
+
+def legend_colours(two_sided: bool, on_words: bool, count: int = 9) -> list[tuple[float, float, float, float]]:
+    """Return ``count`` colours of a map's legend, red, green and blue from 0 to 255 and opacity from 0 to 1: from what speaks against the
+    target to what speaks for it, or from weak to strong, as they are on pictures or ``on_words``.
+    """
+    values = np.linspace(-1.0 if two_sided else 0.0, 1.0, count)
+    if on_words:
+        hues = (STRENGTH if not two_sided else FOR if value >= 0 else AGAINST for value in values)
+        return [(*hue, MIX * abs(float(value))) for hue, value in zip(hues, values, strict=True)]
+    return [(float(red), float(green), float(blue), float(alpha)) for red, green, blue, alpha in colours(values, two_sided)]
+
+
+def legend_ends(two_sided: bool) -> tuple[str, str]:
+    """Return the words at the two ends of a map's legend."""
+    return ("against", "for") if two_sided else ("weak", "strong")

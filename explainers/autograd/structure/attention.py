@@ -6,7 +6,6 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-import torch
 from torch import Tensor
 
 from explainers.autograd.nodes import Block, Move, Node, Nodes, Role, ancestors
@@ -16,6 +15,7 @@ from explainers.autograd.operators.linear import is_bias, weight_and_bias_of
 from explainers.autograd.products import factor, unmoved
 from explainers.autograd.signals import AttentionParts
 from explainers.models import matrix_products
+from explainers.models.eval_mode import with_gradients
 
 Users = Mapping[int, list[Node]]
 #: The ordinary gradient of the sum of one tensor with respect to another; None if it does not depend on it.
@@ -100,7 +100,7 @@ class Attention:
         key = int(weights.detach()[..., query, :-1].flatten(0, -2).sum(0).argmax())
         for factor_of_scores, width, straight, turned in ((first, -1, query, key), (second, -2, key, query)):
             if factor_of_scores.requires_grad:
-                with torch.enable_grad():
+                with with_gradients():
                     signal = gradient(weights[..., query, key], factor_of_scores)
                 reached = [] if signal is None else (signal != 0).any(width).flatten(0, -2).any(0).nonzero().flatten().tolist()
                 if reached in ([straight], [turned]):

@@ -282,7 +282,7 @@ def test_on_a_phone_nothing_is_wider_than_the_window(phone: Visit) -> None:
 
 def test_a_zip_becomes_a_table(desk: Visit) -> None:
     page = opened(desk, "films")
-    page.get_by_text("Make a table of your own").click()
+    page.get_by_text("Ask a model about many pictures or texts of yours").click()
     archive = io.BytesIO()
     with zipfile.ZipFile(archive, "w") as file:
         for number, name in enumerate(("left/a.png", "right/b.png")):

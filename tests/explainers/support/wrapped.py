@@ -72,5 +72,5 @@ def specs_for(model: Model) -> list[str]:
         runs = variant.reason is None and variant.method_name != "random" and not (method.rule is None and method.slow)
         if runs and variant.rule in (None, "libra", *method.rules[-1:]):
             few = [f"{option}=2" for option in ("steps", "draws") if option in method.options]  # runs of the model
-            specs.append("?".join([variant.spec, *few]))
+            specs.append(f"{variant.spec}?{'&'.join(few)}" if few else variant.spec)
     return specs

@@ -115,7 +115,7 @@ def test_what_ships_can_be_read() -> None:
     assert any(one.shows_inputs for one in found)
     for one in found:
         drawn = one.report["plan"]["dataset"].startswith("scenes")  # by us: photos and reviews may not be passed on
-        assert one.shows_inputs == (drawn and not re.search("ablations|sanity|truth|black-box", one.id))
+        assert one.shows_inputs == (drawn and not re.search("ablations|sanity|truth|black-box|claims", one.id))
         if one.shows_inputs:
             assert set(one.examples()["chosen"]) == set(one.report["results"])
         assert all(set(of_metric) == {method["spec"] for method in one.report["methods"]} for of_metric in one.report["results"].values())
