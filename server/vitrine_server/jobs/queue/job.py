@@ -92,7 +92,7 @@ class Job:
     @property
     def is_running(self) -> bool:
         """True once its model was there for it: a first turn may end before that."""
-        return self._document["state"] == "running"
+        return bool(self._document["state"] == "running")
 
     @property
     def is_left(self) -> bool:
