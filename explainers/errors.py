@@ -72,7 +72,8 @@ def name_missing_derivative() -> Iterator[None]:
 
 
 #: Messages, in lower case, of the allocators of torch, C++ and CUDA when memory runs out; torch has an exception only for the GPU's. cuBLAS
-#: names no reason where the memory of its handle is lacking: it is not initialised.
+#: names no reason where the memory of its handle is lacking: it is not initialised. On a part of a GPU (MIG) torch's
+#: allocator fails where it asks NVML for the figures of its message.
 _NO_MEMORY = (
     "out of memory",
     "can't allocate memory",
@@ -84,6 +85,7 @@ _NO_MEMORY = (
     "host_allocation_failed",
     "cufft_alloc_failed",
     "cublas_status_not_initialized",
+    "nvml_success == r internal assert failed",
 )
 
 

@@ -13,6 +13,7 @@ from explainers.models.eval_mode import evaluating
 from explainers.models.libraries import calls
 from explainers.models.libraries.recognition import Library
 from explainers.models.outputs import Forward
+from explainers.models.passes import is_memory_shortage
 from explainers.models.structure.pixel_patches import PixelPatches
 from explainers.models.structure.two_rows import TwoRows
 from explainers.models.tasks import Task, task_of
@@ -84,7 +85,7 @@ class FirstPass:
 
     def try_one(self, sample: Mapping[str, Tensor]) -> None:
         """Run the module on one sample and find its task, unless it is known; if the pass fails, no task is set, and the search for blocks
-        reports it.
+        reports it. Raises the error where the task is named, and where memory ran out.
         """
         if self._is_settled:
             return
@@ -92,8 +93,8 @@ class FirstPass:
         try:
             with torch.no_grad(), evaluating(self._module):
                 output = self._forward(sample)
-        except Exception:
-            if self._name is not None:
+        except Exception as error:
+            if self._name is not None or is_memory_shortage(error):
                 raise
             self.settle(None)
         else:

@@ -20,6 +20,7 @@ from explainers.models.inputs.types import Prepared, TextInput
 from explainers.models.libraries.recognition import dtype_of, text_config
 from explainers.models.model import Model
 from explainers.models.outputs import Forward
+from explainers.models.passes import is_memory_shortage
 
 #: The name of the fact in ``Model.details``.
 CHANGED_BY_PADDING = "changed_by_padding"
@@ -35,7 +36,7 @@ def is_changed_by_padding(
     it. ``run`` returns its logits for a dict of tensors.
 
     ``takes_positions``: whether the positions of words are sent with padding that comes first; ``answers``: what ``run`` gives for the
-    text, None if that is not known.
+    text, None if that is not known. Raises the error of a pass for which memory ran out.
     """
     if "attention_mask" not in text or "input_ids" not in text:
         return False  # padded texts are refused
@@ -50,7 +51,9 @@ def is_changed_by_padding(
         alone = run(text) if answers is None else answers
         try:
             beside = run({**text, **padded})
-        except Exception:  # a model that takes texts of one length
+        except Exception as error:  # a model that takes texts of one length
+            if is_memory_shortage(error):  # nothing is known of the model then
+                raise
             return False
     if alone.shape != beside.shape or not bool(alone.isfinite().all()):
         return False

@@ -2,6 +2,7 @@
 
 Torch allows it for convolutions and, if :func:`torch.set_float32_matmul_precision` says so, for matrix products. Numbers then have three
 digits, which rules that divide by small sums amplify. So it is off while a model is asked or explained, and as the caller set it elsewhere.
+Nor may a CPU round them to bfloat16, which it does where that function says so ("medium").
 The settings are those of the process: where passes of several threads differ, all of them run without it.
 """
 
@@ -18,6 +19,7 @@ import torch
 _IS_ASKED: ContextVar[bool] = ContextVar("tf32 is asked for", default=False)
 _LOCK = threading.Lock()
 _WISHES: list[bool] = []  # of each pass under way: whether it may round
+_OF_CPU: Any = getattr(torch.backends.mkldnn, "matmul", None)  # the setting of a CPU's products, since torch 2.9
 _BEFORE: list[str | bool] = []  # the caller's settings, while passes are under way
 
 
@@ -70,7 +72,8 @@ def _apply() -> None:
     """
     may_round = all(_WISHES)
     for (setting, name), before in zip(_settings(), _BEFORE, strict=True):
-        wanted: str | bool = may_round if isinstance(before, bool) else ("tf32" if may_round else "ieee")
+        may_round_here = may_round and setting is not _OF_CPU
+        wanted: str | bool = may_round if isinstance(before, bool) else ("tf32" if may_round_here else "ieee")
         value = wanted if _WISHES else before
         if getattr(setting, name) != value:
             setattr(setting, name, value)
@@ -80,5 +83,5 @@ def _settings() -> list[tuple[Any, str]]:
     """Return torch's objects that hold the settings, each with the name of its attribute."""
     matmul, cudnn = torch.backends.cuda.matmul, torch.backends.cudnn
     if hasattr(cudnn, "conv") and hasattr(matmul, "fp32_precision"):  # since torch 2.9, which refuses to mix both
-        return [(each, "fp32_precision") for each in (matmul, cudnn.conv, cudnn.rnn)]
+        return [(each, "fp32_precision") for each in (matmul, cudnn.conv, cudnn.rnn, _OF_CPU)]
     return [(matmul, "allow_tf32"), (cudnn, "allow_tf32")]

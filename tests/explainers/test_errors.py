@@ -29,6 +29,7 @@ def no_memory() -> Exception:
         RuntimeError("cuDNN error: CUDNN_STATUS_INTERNAL_ERROR_DEVICE_ALLOCATION_FAILED"),
         RuntimeError("cuDNN error: CUDNN_STATUS_INTERNAL_ERROR_HOST_ALLOCATION_FAILED"),
         RuntimeError("cuFFT error: CUFFT_ALLOC_FAILED"),
+        RuntimeError('NVML_SUCCESS == r INTERNAL ASSERT FAILED at "../c10/cuda/CUDACachingAllocator.cpp":1154, please report a bug'),
     ],
 )
 def test_memory_that_ran_out_is_known(error: Exception) -> None:

@@ -60,6 +60,31 @@ def test_answers_and_maps_of_a_batch_are_those_of_each_text_alone(reads: str, si
             torch.testing.assert_close(found[spec].scores, alone[spec].scores, rtol=1e-3, atol=1e-5)
 
 
+def test_memory_that_runs_out_in_the_trial_is_no_answer(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Taken for a model that padding does not change, it would be asked in padded batches and give other answers."""
+    forward, full = hf.BertModel.forward, [torch.OutOfMemoryError("CUDA out of memory")]
+
+    def run_out(self: Any, *given: Any, **how: Any) -> Any:
+        if full and not bool(how["attention_mask"].all()):
+            raise full.pop()
+        return forward(self, *given, **how)
+
+    monkeypatch.setattr(hf.BertModel, "forward", run_out)
+    with pytest.raises(torch.OutOfMemoryError):
+        model_of("last", "right")
+    assert not full
+    assert model_of("last", "right").details["changed_by_padding"]
+
+
+def test_memory_that_runs_out_in_the_first_pass_is_no_answer(monkeypatch: pytest.MonkeyPatch) -> None:
+    def run_out(self: Any, *given: Any, **how: Any) -> Any:
+        raise torch.OutOfMemoryError("CUDA out of memory")
+
+    monkeypatch.setattr(hf.BertModel, "forward", run_out)
+    with pytest.raises(torch.OutOfMemoryError):
+        model_of("first", "right")
+
+
 def test_windows_of_a_long_text_are_read_without_padding() -> None:
     model = model_of("last", "right")
     text = " ".join(["not a degrading film"] * 9)

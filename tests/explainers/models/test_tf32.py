@@ -28,7 +28,7 @@ def set_all(values: list[Any]) -> None:
         setattr(setting, name, value)
 
 
-OFF, ON = (["ieee"] * 3, ["tf32"] * 3) if len(settings()) == 3 else ([False] * 2, [True] * 2)
+OFF, ON = (["ieee"] * 4, ["tf32"] * 3 + ["ieee"]) if len(settings()) == 4 else ([False] * 2, [True] * 2)
 
 
 @pytest.fixture(autouse=True)
@@ -167,6 +167,16 @@ def test_where_threads_differ_nothing_is_rounded() -> None:
         states.append(settings())
     assert states == [ON, OFF, ON]
     assert settings() == ON
+
+
+@pytest.mark.skipif(len(OFF) == 2, reason="a setting since torch 2.9")
+@pytest.mark.parametrize("is_asked", [False, True])
+def test_a_cpu_never_rounds_to_bfloat16(is_asked: bool) -> None:
+    """As "medium" has it do where the processor multiplies bfloat16 faster; TF32 is of GPUs alone."""
+    set_all([*ON[:3], "bf16"])
+    with asking_for_tf32(is_asked), products_in_float32():
+        assert torch.backends.mkldnn.matmul.fp32_precision == "ieee"
+    assert torch.backends.mkldnn.matmul.fp32_precision == "bf16"
 
 
 def test_only_a_gpu_rounds() -> None:

@@ -90,6 +90,11 @@ class Job:
         return self.used > 0
 
     @property
+    def is_running(self) -> bool:
+        """True once its model was there for it: a first turn may end before that."""
+        return bool(self._document["state"] == "running")
+
+    @property
     def is_left(self) -> bool:
         """True if everybody who followed the events has left, more than ``LEFT_SECONDS`` ago."""
         seconds = self.feed.unfollowed_seconds

@@ -8,6 +8,7 @@ and a slow method can be interrupted by lighter items between any two of their f
 from __future__ import annotations
 
 import logging
+import math
 import threading
 import time
 from collections.abc import Callable, Collection, Mapping
@@ -51,6 +52,7 @@ _SHORTEST_TURN = 1e-6  # seconds: a job counts as begun after any turn
 GRACE = 5.0
 _GRACE_AT_STOP = 1.0
 _LONGEST_LOAD = 900.0  # seconds: a host sends no messages while it loads
+_LEFT_SECONDS = 60.0  # after which a host tries again to load a model for which its memory was too short
 
 
 class Runner(threading.Thread):
@@ -65,6 +67,7 @@ class Runner(threading.Thread):
         self._open: list[ModelEntry] = []  # the models of the items under way, the innermost last
         self._in_between = 0.0  # seconds spent on other items between two passes of an open one
         self._shortages = 0  # that the host last told of
+        self._left: dict[str, float] = {}  # models that this host could not load and another holds: until when it leaves them to that one
         self._at_start = 0  # memory of the host in bytes once it had loaded its models
 
     @property
@@ -97,9 +100,10 @@ class Runner(threading.Thread):
 
     def _has_room(self, entry: ModelEntry, begun: Collection[ModelEntry]) -> bool:
         """Return whether the model of ``entry`` fits on the device next to the models of the items under way, and to those of ``begun``
-        explanations that are there. One that the device cannot hold is left to a larger one, if another host has that.
+        explanations that are there. One that the device cannot hold is left to a larger one, if another host has that, and one that
+        could not be loaded to a host that holds it.
         """
-        if self._is_for_another_host(entry):
+        if self._is_for_another_host(entry) or self._is_left(entry):
             return False
         there = {name for name, model in self.host.models.items() if model.place == "device"}
         there |= {other.name for other in self._open}
@@ -117,6 +121,13 @@ class Runner(threading.Thread):
             return False
         here = budget.total - budget.others
         return entry.bytes > here and any(other.total - other.others > here for other in self._scheduler.registry.budgets)
+
+    def _is_left(self, entry: ModelEntry) -> bool:
+        """Return whether the model of ``entry`` is left to another host that holds it, since this one could not load it."""
+        return time.monotonic() < self._left.get(entry.name, -math.inf) and self._is_held_elsewhere(entry)
+
+    def _is_held_elsewhere(self, entry: ModelEntry) -> bool:
+        return entry.state == "loaded" and any(entry.name in host.models for host in self._scheduler.hosts if host is not self.host)
 
     def _take(self) -> WorkItem | None:
         """Wait for the next item and return it; None when the server stops."""
@@ -196,8 +207,8 @@ class Runner(threading.Thread):
             new = message.shortages - before if message.shortages >= before else message.shortages
             self._scheduler.metrics.memory_was_short(message.budget.device, new)
 
-    def _bring(self, entry: ModelEntry) -> None:
-        """Have the host load the model of ``entry``, and drop those that the registry has dropped."""
+    def _bring(self, entry: ModelEntry) -> Problem | None:
+        """Have the host load the model of ``entry``, and drop those that the registry has dropped. Returns the Problem if that fails."""
         registry, watch = self._scheduler.registry, self._watch(lambda: None, longest=_LONGEST_LOAD)
         before = self._own_memory() if self.host.models else 0
         request = LoadRequest(entry.name, entry.place, entry.open_options)
@@ -218,11 +229,21 @@ class Runner(threading.Thread):
             if released := frozenset(self.host.models.keys() - set(registry.in_memory)):
                 self._follow(DropRequest(released), watch)
         except HostLostError as lost:
-            self._scheduler.load_failed(entry, lost.problem)
+            return self._not_loaded(entry, lost.problem)
         except Exception as error:
-            self._scheduler.load_failed(entry, load_problem(entry.name, error))
+            return self._not_loaded(entry, load_problem(entry.name, error))
+        self._left.pop(entry.name, None)
+        self._at_start = (self._at_start if before else 0) + self._own_memory() - before
+        return None
+
+    def _not_loaded(self, entry: ModelEntry, problem: Problem) -> Problem:
+        """Mark the model of ``entry`` as failed to load, unless another host holds it: then it is left to that one. Returns ``problem``."""
+        if self._is_held_elsewhere(entry):
+            log.warning("%s could not be loaded here and is left to the host that holds it: %s", entry.name, problem.detail)
+            self._left[entry.name] = time.monotonic() + _LEFT_SECONDS if problem.slug == OUT_OF_MEMORY else math.inf
         else:
-            self._at_start = (self._at_start if before else 0) + self._own_memory() - before
+            self._scheduler.load_failed(entry, problem)
+        return problem
 
     def _own_memory(self) -> int:
         """Return the resident memory of the host in bytes, without the weights that were moved there from a GPU."""
@@ -236,7 +257,8 @@ class Runner(threading.Thread):
         self.host.look_after()
         if entry.name in self.host.models:
             return facts
-        self._bring(entry)  # another host has loaded it, or one that has ended
+        if (problem := self._bring(entry)) is not None:  # another host has loaded it, or one that has ended
+            raise problem
         return self._scheduler.registry.use(entry)
 
     # --- lighter items between two passes -------------------------------------------------------------------------------
@@ -371,7 +393,7 @@ class Runner(threading.Thread):
             problem = problem_of(error, "explanation", "cannot-explain")
             is_short_beside = problem.slug == OUT_OF_MEMORY and len(self._open) > 1  # the item that waits between two passes holds memory
             job.needs_device_alone = is_short_beside
-            outcome = None if is_short_beside else ("failed", problem)
+            outcome = None if is_short_beside or self._is_left(job.entry) else ("failed", problem)
         seconds = max(self._now() - began, _SHORTEST_TURN)
         job.used += seconds
         self._scheduler.note(job, seconds)
@@ -393,7 +415,7 @@ class Runner(threading.Thread):
         facts = self._loaded(job.entry)
         prepare(job, facts, self._costs)
         assert job.plan is not None
-        if not job.has_begun:
+        if not job.is_running:
             document = job.begin(facts, job.plan)
             with suppress(Problem):  # a store that fails is no reason not to answer
                 self._scheduler.store.save(document, key=job.key)

@@ -15,6 +15,7 @@ from vitrine_server.http.visitors import Visitor
 from vitrine_server.jobs.catalogue.model_registry import ModelEntry, ModelRegistry
 from vitrine_server.jobs.failures import interrupted
 from vitrine_server.jobs.feed import Event
+from vitrine_server.jobs.host.interface import Host
 from vitrine_server.jobs.queue.admission import check_room
 from vitrine_server.jobs.queue.costs import Costs
 from vitrine_server.jobs.queue.device_queue import EVERYTHING, DeviceQueue, HasRoom, WorkItem, always_has_room
@@ -34,6 +35,7 @@ class Scheduler:
 
     change    notified when the queue or ``stopping`` changes; its lock guards both
     stopping  True once the server stops
+    hosts     those of all runners
     """
 
     def __init__(
@@ -53,6 +55,7 @@ class Scheduler:
         self.registry, self.store, self.settings, self.metrics, self.costs = registry, store, settings, metrics, costs
         self.change = threading.Condition(threading.RLock())
         self.stopping = False
+        self.hosts: Sequence[Host] = ()
         self._queue = DeviceQueue(self._ready, self._is_quick)
         self._live: dict[str, Job] = {}  # queued, running, and those that the store would not take
         self._unsaved: dict[str, Job] = {}  # finished, and the store would not take them

@@ -41,8 +41,8 @@ class Worker(Scheduler):
     ) -> None:
         super().__init__(registry, store, settings, metrics, Costs(settings.home / COSTS_FILE), claim)
         self._source = source
-        hosts = [make_host(metrics.worker_ended) for make_host in make_hosts]
-        self.runners = [Runner(self, host, f"worker {number}" if number > 1 else "worker") for number, host in enumerate(hosts, 1)]
+        self.hosts = [make_host(metrics.worker_ended) for make_host in make_hosts]
+        self.runners = [Runner(self, host, f"worker {number}" if number > 1 else "worker") for number, host in enumerate(self.hosts, 1)]
 
     def start(self) -> None:
         """Start the runners, and look which models of the hub are on the disk."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from types import SimpleNamespace
@@ -13,8 +14,11 @@ import torch
 from explainers.models.memory import bytes_of_weights, total_memory
 from tests.server.conftest import Site, Sites, png
 from tests.server.support.gated_models import SLOW_STEP, STEPS, image_model
+from vitrine_server import app
 from vitrine_server.jobs.catalogue.model_facts import DeviceBudget, ResidentModel
 from vitrine_server.jobs.catalogue.model_registry import ModelEntry, ModelRegistry
+from vitrine_server.jobs.host.host_thread import HostThread
+from vitrine_server.jobs.host.model_host import ModelHost
 from vitrine_server.jobs.queue.runner import Runner
 
 pytestmark = pytest.mark.usefixtures("alone_on_machine")
@@ -59,7 +63,7 @@ def test_a_model_that_one_gpu_cannot_hold_is_left_to_a_larger_one(
     registry, entry = ModelRegistry([]), ModelEntry("a", None, "a", "", embedded=False)
     entry.bytes = size
     runner = Runner.__new__(Runner)
-    runner._open, runner._scheduler = [], SimpleNamespace(registry=registry)  # type: ignore[assignment]
+    runner._open, runner._left, runner._scheduler = [], {}, SimpleNamespace(registry=registry)  # type: ignore[assignment]
     budget = DeviceBudget("cuda:0", total=1000, others=750, headroom=50, room=200)
     models = {"a": ResidentModel("device", "cuda:0", 300)} if is_here else {}
     runner.host = SimpleNamespace(budget=budget, models=models)  # type: ignore[assignment]
@@ -177,3 +181,50 @@ def test_a_model_that_does_not_fit_next_to_a_pinned_one_says_so(sites: Sites) ->
         assert "does not fit next to scenes-vit, in use or pinned" in answer.json()["detail"]
         assert site.ask(png(0), wait=True).json()["state"] == "done"
         assert loads(site)["scenes-vit"] == 1
+
+
+def test_a_model_that_a_second_gpu_has_no_memory_for_is_left_to_the_first(sites: Sites, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its questions there go on with the GPU that holds it, and it has not failed."""
+    begins, has_judged = threading.Event(), threading.Event()
+    judge, run, failed = Runner._not_loaded, Runner.run, list[str]()
+
+    def host_makers(settings: Any, source: Any, make: Any) -> list[Any]:
+        def maker(number: int) -> Any:
+            def load(name: Any, *given: Any, **how: Any) -> Any:
+                if number == 1 and str(name) == "scenes-vit":
+                    raise torch.OutOfMemoryError("CUDA out of memory")
+                return source.load(name, *given, **how)
+
+            return lambda _: HostThread(ModelHost(load, settings, bytes_of=source.bytes_of))
+
+        return [maker(0), maker(1)]
+
+    def run_later(self: Runner) -> None:
+        assert self.name == "worker" or begins.wait(20)
+        run(self)
+
+    def noted(self: Runner, entry: ModelEntry, problem: Any) -> Any:
+        problem = judge(self, entry, problem)
+        failed.append(entry.name)
+        has_judged.set()
+        return problem
+
+    monkeypatch.setattr(app, "host_makers", host_makers)
+    monkeypatch.setattr(Runner, "run", run_later)
+    monkeypatch.setattr(Runner, "_not_loaded", noted)
+    try:
+        with sites(loaded=False) as site:
+            site.wait_for_models("scenes-vit")
+            gate = site.models.gate("pass 0")
+            first = site.ask(png(0), methods=[SLOW_STEP, STEPS[0]]).json()["id"]  # under way on the first GPU
+            gate.wait()
+            second = site.ask(png(1), methods=[STEPS[1]]).json()["id"]
+            begins.set()
+            assert has_judged.wait(20)
+            gate.open()
+            assert [(site.finish(one)["state"], len(site.finish(one)["maps"])) for one in (first, second)] == [("done", 2), ("done", 1)]
+            states = {model["name"]: model["state"] for model in site.get("/api/models")["models"]}
+            assert states["scenes-vit"] == "loaded"
+            assert failed == ["scenes-vit"]  # it is not read again and again
+    finally:
+        begins.set()
