@@ -20,6 +20,8 @@ from explainers.models import matrix_products
 
 #: What a linear map is to a rule, by the role of what it takes.
 _LINEAR_MAPS: dict[Role | None, LinearMapRole] = {Role.PIXELS: "pixels", Role.CONTEXT: "attention", Role.UNNORMALISED: "attention"}
+#: By how much sums of attention weights over the keys may miss 1 by rounding.
+_ROUNDING_OF_SUM = 1e-3
 
 
 def role_of(rec: Recorder, x: Tensor) -> LinearMapRole:
@@ -72,14 +74,18 @@ def _as_weights(rec: Recorder, x: Tensor) -> Tensor:
     return rec.run(op.Weights, x, role=Role.WEIGHTS) if _is_unmarked(rec, x) else x
 
 
-def _stay_weights(rec: Recorder, path: Tensor, rows: Tensor) -> bool:
-    """Return whether the product of ``path`` with a constant, whose outputs have the weights ``rows`` (..., outputs, inputs), is attention
-    weights: if they are such, and heads are mixed, or queries or keys are, as many of them as before. Else the constant may be values.
+def _stay_weights(rec: Recorder, path: Tensor, rows: Tensor, axis: int) -> bool:
+    """Return whether the product of ``path`` along an ``axis`` with a constant, whose outputs have the weights ``rows`` (..., outputs,
+    inputs), is attention weights: if they are such, and heads are mixed, or queries or keys are, as many of them as before. Else the
+    constant may be values, as of another input than the one that is explained.
     """
     if role(rec, path) != Role.WEIGHTS and not _is_unmarked(rec, path):
         return False
+    if rows.shape[-1] == rows.shape[-2]:
+        return True
     running = rec.nodes.running
-    return rows.shape[-1] == rows.shape[-2] or (running is not None and rows.shape[-1] != running.input.shape[1])
+    is_over_keys = bool((path.detach().sum(axis) - 1).abs().max() < _ROUNDING_OF_SUM)
+    return running is not None and rows.shape[-1] != running.input.shape[1] and not is_over_keys
 
 
 def _weights_without_softmax(rec: Recorder, x: Tensor, other: Tensor) -> int | None:
@@ -183,7 +189,7 @@ def matmul(rec: Recorder, func: TorchFunction, input: Tensor, other: Tensor | No
         roles = (role(rec, input), role(rec, other))
         return rec.run(op.MatMul, input, other, role=Role.CONTEXT if Role.WEIGHTS in roles else Role.SCORES)
     path, rows = (input, other.mT) if rec.active(input) else (other, input)
-    if _stay_weights(rec, path, rows):
+    if _stay_weights(rec, path, rows, -1 if path is input else -2):
         marked = _as_weights(rec, path)
         if path is input:
             return rec.run(op.LinearMap, marked, other, None, torch.matmul, _unmatmul_left(path.shape), None, role=Role.WEIGHTS)
