@@ -114,7 +114,9 @@ def losses_of(rerun: Rerun, rule: Rule, output_gradient: Tensor, missing: Tensor
     alone[worst] = output_gradient[worst]
     recording = rerun(kind=BalancedRecording)
     assert isinstance(recording, BalancedRecording)
-    recording.cached_backward(rule, alone)
+    recording.backward(rule, alone)
+    recording.lost.clear()  # the first pass also runs trials, which find the structure and lose signal of their own
+    recording.backward(rule, alone)
     kinds: dict[str, dict[str, float]] = {}
     for (title, place), amount in recording.lost.items():
         kinds.setdefault(title, {})[place] = amount

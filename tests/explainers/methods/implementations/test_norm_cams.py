@@ -72,4 +72,6 @@ def test_cdam_is_hirescam_where_blocks_normalise_after_attention() -> None:
 
 
 def test_a_model_that_makes_queries_and_keys_of_other_tokens_says_why() -> None:
-    assert "without a tensor" in lacks_of(Recording(wrapped("crossvit"), inputs("crossvit", 1)))["attention_input"]
+    assert (
+        "without an attention map over all its tokens" in lacks_of(Recording(wrapped("crossvit"), inputs("crossvit", 1)))["attention_input"]
+    )
