@@ -137,7 +137,10 @@ const EMPTY =
  */
 async function load(wanted) {
   /** @type {[Leaderboard, {models: Model[]}]} */
-  const [{ runs, truth, claims, problems }, listed] = await Promise.all([getJSON("/api/leaderboard"), getJSON("/api/models")]);
+  const [{ runs, truth, claims, problems }, listed] = await Promise.all([
+    getJSON("/api/leaderboard"),
+    getJSON("/api/models"),
+  ]);
   models = listed.models;
   if (problems.length) showProblem(byId("wrong"), { title: "Some runs cannot be read", detail: problems.join(" ") });
   const chosen = runs.find((run) => run.id === wanted) ?? runs[0];
