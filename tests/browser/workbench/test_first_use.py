@@ -160,7 +160,7 @@ def test_of_two_classes_nobody_has_to_search(desk: Visit) -> None:
     expect(page.locator("#against")).to_be_hidden()
     expect(page.locator("#against-list li")).to_have_count(1)
     expect(page.get_by_label("Compare with")).to_be_disabled()
-    expect(page.locator("#more-asking")).to_contain_text("No other model for this page is loaded")
+    expect(page.locator("#more-asking")).to_contain_text("No other loaded model reads what this one does")
 
 
 def test_prompts_that_come_from_the_image_page_say_so(desk: Visit) -> None:
