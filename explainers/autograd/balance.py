@@ -84,7 +84,7 @@ class BalancedRecording(Recording):
             self._explained = self._biases_so_far()
 
         def after(passed: tuple[Tensor | None, ...], arrived: tuple[Tensor | None, ...]) -> None:
-            if arrived[0] is None:
+            if arrived[0] is None or self.backward_pass.biases is None:  # a trial that finds the structure counts no biases
                 return
             lost = float((arrived[0] * value).sum().detach()) - (self._biases_so_far() - self._explained)
             for signal, x, weight in zip(passed, given, weighs, strict=True):
@@ -114,9 +114,7 @@ def losses_of(rerun: Rerun, rule: Rule, output_gradient: Tensor, missing: Tensor
     alone[worst] = output_gradient[worst]
     recording = rerun(kind=BalancedRecording)
     assert isinstance(recording, BalancedRecording)
-    recording.backward(rule, alone)
-    recording.lost.clear()  # the first pass also runs trials, which find the structure and lose signal of their own
-    recording.backward(rule, alone)
+    recording.cached_backward(rule, alone)
     kinds: dict[str, dict[str, float]] = {}
     for (title, place), amount in recording.lost.items():
         kinds.setdefault(title, {})[place] = amount
