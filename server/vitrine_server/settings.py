@@ -41,15 +41,15 @@ def _without_dot_segments(names: tuple[str, ...]) -> tuple[str, ...]:
     """Return the names of models with folders such as ``./mine`` and ``../mine`` written without dots, which browsers take out of the
     address of a model: relative if the folder lies below the current one and is not called as a model of the catalogue, else absolute.
     """
-    from explainers.models.catalogue import CATALOGUE  # which imports torch
-
-    catalogued_names = {entry.name for entry in CATALOGUE}
 
     def plain(name: str) -> str:
         if not {".", ".."} & set(name.split("/")):
             return name
+        from explainers.models.catalogue import CATALOGUE  # imports torch, which a start without such a name need not wait for
+
         path = os.path.normpath(name)
-        return os.path.abspath(path) if path.startswith("..") or path in catalogued_names else path  # noqa: PTH100  (no link is followed)
+        is_catalogued = any(entry.name == path for entry in CATALOGUE)
+        return os.path.abspath(path) if path.startswith("..") or is_catalogued else path  # noqa: PTH100  (no link is followed)
 
     return tuple(plain(name) for name in names)
 
