@@ -223,7 +223,7 @@ class CollectionTable:
         """Return what puts the rows of slices before others by suspicion, which is at most 1: 2 for these, else 0."""
         lead = np.zeros(self.count)
         if order == "suspicion":
-            lead[[position for index, position in self._positions.items() if index in in_slices]] = 2
+            lead[[self._positions[index] for index in in_slices if index in self._positions]] = 2
         return lead
 
     def _passes(self, rows: RowFilter) -> NDArray[np.bool_]:

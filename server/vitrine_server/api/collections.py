@@ -338,7 +338,7 @@ def rows(
     shelved = services.shelf.find(collection_id, visitor)
     table = services.shelf.table(shelved)
     try:
-        in_slices = _rows_of_slices(shelved, services, visitor)
+        in_slices = _rows_of_slices(shelved, services, visitor) if order == "suspicion" else frozenset[int]()
         positions = table.select(wanted, order, descending=descending, in_slices=in_slices)
         page = table.page(positions[offset : offset + limit])
     except ExplainerError as problem:
