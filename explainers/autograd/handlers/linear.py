@@ -84,8 +84,10 @@ def _stay_weights(rec: Recorder, path: Tensor, rows: Tensor, axis: int) -> bool:
     if rows.shape[-1] == rows.shape[-2]:
         return True
     running = rec.nodes.running
+    if running is None or rows.shape[-1] == running.input.shape[1]:
+        return False
     is_over_keys = bool((path.detach().sum(axis) - 1).abs().max() < _ROUNDING_OF_SUM)
-    return running is not None and rows.shape[-1] != running.input.shape[1] and not is_over_keys
+    return not is_over_keys
 
 
 def _weights_without_softmax(rec: Recorder, x: Tensor, other: Tensor) -> int | None:
