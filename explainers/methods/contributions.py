@@ -47,6 +47,7 @@ def propagate(
     sources are the tokens of the blocks where a classification token joins. With ``shares_biases``, biases are shared among the sources, so
     that all go through one pass. ``with_constants``: what constants add that no token has is the last source, after the tokens.
     """
+    check_block_kind(trace.recording.model)
     _check_sample_axes(trace)
     rule, x = trace.rule or RULES["libra"], trace.recording.block_inputs[0]
     tokens = x.shape[1] + class_attention_stage
@@ -79,10 +80,8 @@ def propagate(
 
 def _check_sample_axes(trace: Trace) -> None:
     """Raise ExplainerError if attention in a recorded pass has its heads before its samples, so that the copies of a sample, each with one
-    token, would not lie next to each other, or blocks of a kind through which no single token can be propagated. Two copies tell where one
-    axis holds both.
+    token, would not lie next to each other. Two copies tell where one axis holds both.
     """
-    check_block_kind(trace.recording.model)
     if not trace.recording.structure.maps_without_sample_axis:
         return
     twice = trace.rerun(2)
