@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-import torch
 from torch import Tensor
 
 from explainers.autograd.structure.attention import Attention, Gradient
+from explainers.models.eval_mode import with_gradients
 
 #: Whether attention in a block with this input, (B, S, D), is of a kind.
 IsOfKind = Callable[[Attention, Tensor, Gradient], bool]
@@ -39,7 +39,7 @@ def _is_over_channels(attention: Attention, x: Tensor, gradient: Gradient) -> bo
     value = attention.value
     if value is None or not value.requires_grad or not 1 < x.shape[1] == value.shape[-2] == value.shape[-1]:
         return False  # else the shape of the weights has told
-    with torch.inference_mode(False), torch.enable_grad():
+    with with_gradients():
         of_channel = gradient(value.select(-2, 0), x)
         if of_channel is None or not bool((of_channel != 0).any(-1).all()):
             return False

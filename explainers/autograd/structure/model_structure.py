@@ -7,7 +7,6 @@ from dataclasses import replace
 from functools import cached_property
 from typing import Literal
 
-import torch
 from torch import Tensor
 
 from explainers.autograd.nodes import Block, Node, Nodes, users_of
@@ -62,6 +61,7 @@ from explainers.autograd.structure.token_codes import Pull
 from explainers.autograd.structure.token_links import TokenLinks, come_from_elsewhere, links_in, reached_from
 from explainers.autograd.structure.two_row_attention import TwoRowAttention, two_row_attention
 from explainers.errors import ExplainerError
+from explainers.models.eval_mode import with_gradients
 from explainers.models.layout import Layout
 from explainers.models.structure.block_kinds import BlockKind
 from explainers.models.structure.two_rows import SourceAndWritten
@@ -492,7 +492,7 @@ class ModelStructure:
         return ClassAttention() if self._is_text else class_attention(self._nodes, self._is_alone, self._gradient)
 
     def _is_alone(self, value: Tensor, left: Tensor) -> bool:
-        with torch.inference_mode(False), torch.enable_grad():
+        with with_gradients():
             signal = self._gradient(value[..., 0, :], left)
         return signal is None or not bool(signal.any())
 

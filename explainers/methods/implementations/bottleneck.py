@@ -16,6 +16,7 @@ from explainers.methods.implementations.paths import gradients_at, mean_gradient
 from explainers.methods.registry import method
 from explainers.methods.seed_correlations import add_measured_correlations
 from explainers.methods.specs import BLOCK, Option
+from explainers.models.eval_mode import with_gradients
 from explainers.records.trace import MethodOutput, Trace
 
 FIRST_ALPHA = 5.0  # of which the sigmoid, 0.993, is what a token keeps before the first step
@@ -112,7 +113,7 @@ def narrow(trace: Trace, at: str, beta: float, steps: int, noise: Callable[[], T
     real = trace.mask[..., None].to(tokens)
     share = real / (real.sum(1, keepdim=True) * tokens.shape[-1])  # of each number in the mean of its sample
     unit, nats = _cosine_unit(trace), torch.zeros_like(tokens)
-    with torch.inference_mode(False), torch.enable_grad():
+    with with_gradients():
         alpha = torch.full_like(tokens, FIRST_ALPHA).requires_grad_()
         search = torch.optim.Adam([alpha], lr=LEARNING_RATE)
         for _ in range(steps):
