@@ -97,7 +97,7 @@ def nib(trace: Trace, block: int | None = None, steps: int = 10) -> MethodOutput
     at = f"{BLOCK}{_place(trace, block, 9)}"
     tokens = values_at(trace, at)
     points, weights = quadrature("riemann", steps)
-    gradient = mean_gradient(trace, at, torch.zeros_like(tokens), points.tolist(), weights.tolist())
+    gradient = mean_gradient(trace, at, torch.zeros_like(tokens), tokens, points.tolist(), weights.tolist())
     return MethodOutput((tokens * gradient).sum(-1) / _cosine_unit(trace))
 
 

@@ -61,11 +61,10 @@ def gradients_at(trace: Trace, at: str, values: Callable[[Tensor, int, int], Ten
     return list(Passes(trace.repeats_at_once(INNER_BATCH)).run(count, gradients_of))
 
 
-def mean_gradient(trace: Trace, at: str, start: Tensor, points: Sequence[float], weights: Sequence[float]) -> Tensor:
-    """Return the sum with ``weights`` of the signals at ``points`` from 0 to 1 of the straight path from ``start`` to the values ``at`` a
-    place of ``trace``, in their shape.
+def mean_gradient(trace: Trace, at: str, start: Tensor, x: Tensor, points: Sequence[float], weights: Sequence[float]) -> Tensor:
+    """Return the sum with ``weights`` of the signals at ``points`` from 0 to 1 of the straight path from ``start`` to ``x``, the values
+    ``at`` a place of ``trace``, in their shape.
     """
-    x = values_at(trace, at)
 
     def values(copies: Tensor, first: int, number: int) -> Tensor:
         alphas = torch.tensor(points[first : first + number], dtype=x.dtype, device=x.device).repeat(len(x))
@@ -92,11 +91,10 @@ def values_at(trace: Trace, at: str) -> Tensor:
     return trace.block_inputs[block or 0]
 
 
-def _baseline(trace: Trace, at: str, name: str) -> Tensor:
-    """Return the start of the path of integrated gradients, in the shape of the values ``at`` a place of ``trace``: zeros, or what padding
-    tokens are there (``name`` is "zero" or "pad").
+def _baseline(trace: Trace, at: str, x: Tensor, name: str) -> Tensor:
+    """Return the start of the path of integrated gradients, in the shape of ``x``, the values ``at`` a place of ``trace``: zeros, or what
+    padding tokens are there (``name`` is "zero" or "pad").
     """
-    x = values_at(trace, at)
     if name == "zero":
         return torch.zeros_like(x)
     config = getattr(trace.recording.model.module, "config", None)
@@ -156,8 +154,9 @@ def integrated_gradients(
     scores|. ``steps`` and ``quadrature`` give the points of the integral.
     """
     points, weights = integration.quadrature(quadrature, steps)
-    start = _baseline(trace, at, baseline)
-    product = (values_at(trace, at) - start) * mean_gradient(trace, at, start, points.tolist(), weights.tolist())
+    x = values_at(trace, at)
+    start = _baseline(trace, at, x, baseline)
+    product = (x - start) * mean_gradient(trace, at, start, x, points.tolist(), weights.tolist())
     if at == "pixels":
         start_recording = trace.rerun(change=lambda name, t: start if name == "pixel_values" else t)
         output, sums = from_pixels(trace, product.sum(1), terms=product), product.flatten(1).sum(1)
