@@ -12,7 +12,7 @@ import numpy as np
 from explainers.errors import ExplainerError
 from explainers.rendering.colours import is_two_sided, one_sign_note, scale_ends
 from explainers.rendering.drawable import DrawableExplanation, DrawableMap
-from explainers.rendering.overlays import legend_colours, legend_ends, render_overlay
+from explainers.rendering.overlays import drawn_scores, legend_colours, legend_ends, render_overlay
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -58,7 +58,7 @@ def _draw_legend(axes: Axes, drawn: DrawableMap, shape: float) -> None:
     """Draw a bar of the colours of a map below its ``axes``, between the words at its ends. ``shape`` is the width of the axes over their
     height.
     """
-    two_sided = is_two_sided(scale_ends(_scores(drawn), drawn.signed), drawn.signed)
+    two_sided = is_two_sided(scale_ends(drawn_scores(drawn), drawn.signed), drawn.signed)
     colours = np.array(legend_colours(two_sided, on_words=drawn.text is not None, count=64)) / (255, 255, 255, 1)
     bar = axes.inset_axes((0.25, -0.07 * shape, 0.5, 0.03 * shape))
     bar.imshow(colours[None], aspect="auto")
@@ -68,15 +68,9 @@ def _draw_legend(axes: Axes, drawn: DrawableMap, shape: float) -> None:
     bar.text(1.04, 0.5, high, ha="left", va="center", fontsize=7, transform=bar.transAxes)
 
 
-def _scores(drawn: DrawableMap) -> list[float]:
-    """Return the scores of a map that are drawn, of its words or patches."""
-    scores: list[float] = [word.score for word in drawn.words()] if drawn.text is not None else drawn.scores[drawn.content].tolist()
-    return scores
-
-
 def _caption(drawn: DrawableMap) -> str:
     """Return the title and the target of a map, and if it is not drawn as its method suggests a line that says how."""
-    note = one_sign_note(_scores(drawn), drawn.signed)
+    note = one_sign_note(drawn_scores(drawn), drawn.signed)
     return "\n".join([drawn.title, drawn.target, *textwrap.wrap(note, TITLE_WIDTH_CHARACTERS)])
 
 

@@ -20,7 +20,19 @@ from explainers.models.inputs.types import ImageInput, PicturePromptInput
 from explainers.rendering.colours import is_two_sided, normalise, one_sign_note, scale_ends
 from explainers.rendering.drawable import DrawableMap
 from explainers.rendering.molecules import is_drawn, over_molecule
-from explainers.rendering.overlays import AGAINST, FOR, INK, MIX, PAPER, STRENGTH, lay_over, legend_colours, legend_ends, patch_scores
+from explainers.rendering.overlays import (
+    AGAINST,
+    FOR,
+    INK,
+    MIX,
+    PAPER,
+    STRENGTH,
+    drawn_scores,
+    lay_over,
+    legend_colours,
+    legend_ends,
+    patch_scores,
+)
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -35,9 +47,7 @@ def map_html(attribution: DrawableMap, image: ImageInput | None) -> str:
     without a picture in it the range of the scores is shown.
     """
     body = _body(attribution, image)
-    scores = (
-        [word.score for word in attribution.words()] if attribution.text is not None else attribution.scores[attribution.content].tolist()
-    )
+    scores = drawn_scores(attribution)
     order_only = one_sign_note(scores, attribution.signed)
     notes = "".join(f"<br><small>{escape(note)}</small>" for note in (order_only, *attribution.notes) if note)
     spec, target = escape(attribution.method), escape(attribution.target)

@@ -216,3 +216,10 @@ def legend_colours(two_sided: bool, on_words: bool, count: int = 9) -> list[tupl
 def legend_ends(two_sided: bool) -> tuple[str, str]:
     """Return the words at the two ends of a map's legend."""
     return ("against", "for") if two_sided else ("weak", "strong")
+
+
+def drawn_scores(attribution: DrawableMap) -> list[float]:
+    """Return the scores of a map that are drawn, of its words or patches."""
+    is_text = attribution.text is not None
+    scores: list[float] = [word.score for word in attribution.words()] if is_text else attribution.scores[attribution.content].tolist()
+    return scores
