@@ -19,7 +19,6 @@ from typing import Any
 
 import numpy as np
 import torch
-from scipy.stats import beta
 
 import explainers
 from explainers.analysis.claims.claim import Claim, RankedMap, draws_of_result, fall_bounds, find_claim, map_order, ranked_map
@@ -27,6 +26,7 @@ from explainers.analysis.claims.draws import Draws
 from explainers.datasets import open_dataset
 from explainers.evaluation.controls import CONTROLS, control_map, known_input
 from explainers.evaluation.marked_parts import explained_mask
+from explainers.evaluation.statistics import exact_interval
 from explainers.models.inputs.types import ImageInput
 from explainers.models.removal.fillings import Filling, InputFillings
 from explainers.records.result import Attribution
@@ -210,7 +210,7 @@ def tables(rows: Sequence[dict[str, Any]]) -> str:
                 by_map[name].append(outcome)
         for name, found in by_map.items():
             held = [each for each in found if each["holds"]]
-            low, high = clopper_pearson(len(held), len(found))
+            low, high = exact_interval(len(held), len(found))
             cells = [f"{len(held) / len(found):.1%} ({low:.1%} to {high:.1%})"]
             cells += [f"{np.median([each[key] for each in held]):.2g}" if held else "–" for key in ("size", "fall")]
             shares = np.array([each["true"] for each in held])
@@ -222,12 +222,6 @@ def tables(rows: Sequence[dict[str, Any]]) -> str:
         stated = sum(bound["stated"] <= bound["mean"] for bound in bounds)
         lines += ["", f"intervals that hold the mean of fresh draws: {inside} of {len(bounds)}; stated bounds below it: {stated}", ""]
     return "\n".join(lines)
-
-
-def clopper_pearson(count: int, total: int, error: float = 0.05) -> tuple[float, float]:
-    """Return the exact interval of a share of which ``count`` of ``total`` were seen."""
-    low = 0.0 if count == 0 else float(beta.ppf(error / 2, count, total - count + 1))
-    return low, 1.0 if count == total else float(beta.ppf(1 - error / 2, count + 1, total - count))
 
 
 def main() -> None:

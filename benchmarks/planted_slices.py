@@ -35,6 +35,7 @@ from scipy.stats import binomtest
 
 import explainers
 from benchmarks.planted_sets import GRIDS, MIN_UPTAKE, PLANS, Base, PlantedSet, make, text_source
+from explainers.evaluation.statistics import exact_interval
 
 METHOD = "fullgrad_plus:libra"
 MIN_PATCHES_ON_MARK = 0.5
@@ -115,8 +116,8 @@ def measure(known: PlantedSet, folder: Path, data: Path) -> Verdict:
 def share_of(verdicts: Sequence[Verdict], holds: Callable[[Verdict], bool]) -> str:
     """Return of how many of the sets something holds, with the interval in %."""
     count, of = sum(map(holds, verdicts)), len(verdicts)
-    interval = binomtest(count, of).proportion_ci(method="exact")
-    return f"{count} of {of} ({100 * interval.low:.0f} to {100 * interval.high:.0f} %)"
+    low, high = exact_interval(count, of)
+    return f"{count} of {of} ({100 * low:.0f} to {100 * high:.0f} %)"
 
 
 def table(verdicts: Sequence[Verdict]) -> str:

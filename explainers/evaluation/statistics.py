@@ -185,3 +185,13 @@ def columns_of(metric: Metric, rows: list[dict[str, Any]], methods: list[str]) -
     inputs = len(rows) // len(methods)
     numbers = [[np.nan if row[column] is None else row[column] for column in metric.columns] for row in rows]
     return np.array(numbers, np.float64).reshape(inputs, len(methods), len(metric.columns))
+
+
+def exact_interval(count: int, total: int, level: float = LEVEL) -> tuple[float, float]:
+    """Return the exact interval (Clopper and Pearson) of a share of which ``count`` of ``total`` were seen; 0 to 1 if ``total`` is 0."""
+    if not total:
+        return 0.0, 1.0
+    from scipy.stats import binomtest  # takes a second to import
+
+    interval = binomtest(count, total).proportion_ci(level, method="exact")
+    return float(interval.low), float(interval.high)

@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Annotated, Any
 
+from explainers.evaluation.statistics import exact_interval
 from explainers.json_records import Record, describe
 from vitrine_server.run_reports import RunReport
 
@@ -60,12 +61,9 @@ def _method_claims(spec: str, title: str, earned: dict[str, Any], size: dict[str
     """Return the claims of a method from its figures ``earned`` and ``size``. The bootstrap of a report gives no interval to a share of 0
     or 1 of few inputs, so the exact one is computed.
     """
-    from scipy.stats import binomtest  # slow to import
-
     inputs = earned["inputs"]
     count = round((earned["value"] or 0) * inputs)
-    exact = binomtest(count, inputs).proportion_ci(level, method="exact") if inputs else None
-    low, high = (0.0, 1.0) if exact is None else (float(exact.low), float(exact.high))
+    low, high = exact_interval(count, inputs, level)
     has_interval = size is not None and size["inputs"] > 1
     mean, size_low, size_high = (None if size is None else size[name] for name in ("value", "low", "high"))
     ends = (size_low, size_high) if has_interval else (None, None)
