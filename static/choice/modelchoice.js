@@ -161,8 +161,9 @@ export class ModelChoice {
    * @returns {string | null}
    */
   fitting(name, other) {
-    const isChosen = this.chosen || this.current?.embedded === false;
-    const suits = !isChosen && this.models.some((model) => model.name === name && model.state === "loaded");
+    const isBrought = this.all.some((model) => model.name === other && model.embedded === false);
+    const suits =
+      !this.chosen && !isBrought && this.models.some((model) => model.name === name && model.state === "loaded");
     return suits ? name : other;
   }
 

@@ -27,10 +27,11 @@ export async function openPage(workbench) {
     /** @type {[unknown, Samples, unknown]} */
     const [, { samples }] = await Promise.all([models.load(), getJSON("/api/samples"), loadLimits()]);
     workbench.samples = samples.filter((sample) => sample.kind === workbench.kind);
-    page.ready();
     const stored = address.id
       ? await (await import("./stored.js")).findStored(address.id, workbench.kind, models)
       : null;
+    if (stored) workbench.question.model = stored.model; // before samples are offered: they ask a model that was brought
+    page.ready();
     if (address.id && !stored) workbench.headline.clear(); // nothing is asked
     models.chosen = Boolean(address.model);
     if (stored) await page.prepare?.(stored);

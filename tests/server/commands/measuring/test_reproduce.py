@@ -36,7 +36,8 @@ def test_a_figure_is_drawn_too(tmp_path: Path, capsys: pytest.CaptureFixture[str
 def test_maps_are_drawn_where_the_paper_shows_maps(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["reproduce", "chefer-figure3", "--limit", "1", "--pictures", "1", "--device", "cpu", "--out", str(tmp_path)]) == 0
     assert "pictures-1.svg and so on the maps" in capsys.readouterr().err
-    assert (tmp_path / "pictures-1.svg").read_text("utf-8").count("<image ") == 12  # six methods, two classes
+    images = (tmp_path / "pictures-1.svg").read_text("utf-8").count("<image ")
+    assert images == 2 * 6 * 2  # a map and its legend; six methods; two classes
     assert (tmp_path / "pictures-1.pdf").read_bytes().startswith(b"%PDF")
     assert not (tmp_path / "pictures-2.svg").exists()
     assert "](pictures-1.svg)" in (tmp_path / "table.md").read_text("utf-8")
