@@ -53,7 +53,7 @@ def places_of(nodes: Nodes, structure: ModelStructure, pixels: Tensor | None, fi
         "block_inputs": lambda: [block.input for block in nodes.blocks],
         "block_outputs": lambda: [block.output for block in nodes.blocks],
         "attention_inputs": lambda: structure.attention_inputs,
-        "contexts": lambda: [None if parts is None else parts.output for parts in structure.parts],
+        "contexts": lambda: structure.contexts,
         "class_attentions": lambda: structure.class_attention.attentions,
         "class_contexts": lambda: [None if parts is None else parts.output for parts in structure.class_attention.parts],
         "pooling": lambda: [structure.pooling],

@@ -152,3 +152,10 @@ def split_pool(x: Tensor, relevance: Tensor, forward: Callable[[Tensor], Tensor]
     negative = forward(x) < 0
     s = divide(relevance, torch.where(negative, forward(x_minus), forward(x_plus)))
     return x_plus * backward(s * ~negative) + x_minus * backward(s * negative)
+
+
+def split_total(x: Tensor, relevance: Tensor, forward: Callable[[Tensor], Tensor], backward: Callable[[Tensor], Tensor]) -> Tensor:
+    """Distribute ``relevance``, the relevance of the sums ``forward(x)``, to their terms in ``x`` in proportion to their values, and return
+    the relevance at ``x``; ``backward`` is the transpose of ``forward``.
+    """
+    return x * backward(divide(relevance, forward(x)))

@@ -296,3 +296,14 @@ def split_pool(x: Tensor, relevance: Tensor, forward: Callable[[Tensor], Tensor]
     undecided = forward(x).abs() < _unit(x) * forward(x.abs())
     error = relevance.error + relevance.value.abs() * undecided
     return RelevanceWithError(out, splits.split_pool(x, error, forward, backward).abs() + _unit(x) * out.abs())
+
+
+def split_total(x: Tensor, relevance: Tensor, forward: Callable[[Tensor], Tensor], backward: Callable[[Tensor], Tensor]) -> Tensor:
+    """Return the relevance at the numbers ``x`` that are added up, from the ``relevance`` of the sums, divided as by
+    :func:`explainers.autograd.relevance.split_total`, with its estimated rounding error. ``forward`` adds, and ``backward`` is its
+    transpose.
+    """
+    if not isinstance(relevance, RelevanceWithError):
+        return splits.split_total(x, relevance, forward, backward)
+    error = _over_product(relevance, forward(x), ACCUMULATED_ROUNDING)
+    return RelevanceWithError(splits.split_total(x, relevance.value, forward, backward), x.abs() * backward(error))

@@ -166,7 +166,7 @@ def _multi_head(
     out = _project(rec, move(attended.transpose(1, 2).flatten(2), attended), out_proj_weight, out_proj_bias, "attention")
     shown = None
     if need_weights:
-        shown = rec.run(Mean, attention_weights, (1,), False, 1 / num_heads) if average_attn_weights else attention_weights
+        shown = rec.run(Mean, attention_weights, (1,), False, 1 / num_heads, False) if average_attn_weights else attention_weights
         shown = shown if batched else shown.squeeze(0)
     return move(out.transpose(0, 1) if batched else out.squeeze(0), out), shown
 

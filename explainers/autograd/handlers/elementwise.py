@@ -21,6 +21,7 @@ from explainers.autograd.dispatch import (
     role,
     writes_into_first,
 )
+from explainers.autograd.handlers.written_curve import gate_in_curve
 from explainers.autograd.handlers.written_norm import note_mean
 from explainers.autograd.handlers.written_sigmoid import is_curve_of, is_exponential_of, sigmoid_exponent
 from explainers.autograd.handlers.written_softmax import keep_unshifted, written_softmax, written_softmax_by_inverse
@@ -293,10 +294,16 @@ def _meet_as_weights(rec: Recorder, x: Tensor, other: Tensor) -> bool:
     return is_spread and are_weights_without_softmax(rec, x, x.shape[:-1])
 
 
+#: Roles of the factors of an activation that is written as a product.
+_OF_CURVES = (None, Role.GATE, Role.CURVE)
+
+
 @handles(torch.mul, Tensor.mul, Tensor.__mul__, Tensor.__rmul__, torch.multiply, Tensor.multiply)
 def mul(rec: Recorder, func: TorchFunction, input: Any, other: Any) -> Any:
     """Compute the element-wise product ``input`` times ``other``, record it and return it; either factor may be a constant."""
     if rec.active(input) and rec.active(other):
+        if input is other and role(rec, input) is None:
+            return rec.run(op.Activation, input, torch.square, True)
         for over, inverse in ((input, other), (other, input)):
             if (weights := written_softmax_by_inverse(rec, over, inverse)) is not None:
                 return weights
@@ -304,7 +311,11 @@ def mul(rec: Recorder, func: TorchFunction, input: Any, other: Any) -> Any:
                 note_mean(rec, over)
             if _meet_as_weights(rec, over, inverse):
                 return mul(rec, func, rec.run(op.Weights, over, role=Role.WEIGHTS), inverse)
-        return rec.run(op.Mul, input, other, _roles_of_factors(rec, input, other))
+        roles = _roles_of_factors(rec, input, other)
+        gate = gate_in_curve(rec, input, other) if all(each in _OF_CURVES for each in roles) else None
+        if gate is not None:
+            roles = (roles[0], Role.GATE) if gate else (Role.GATE, roles[1])
+        return rec.run(op.Mul, input, other, roles, gate is not None)
     if not (rec.active(input) or rec.active(other)):
         return input * other
     x, c = (input, other) if rec.active(input) else (other, input)

@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
+from explainers.autograd import operators as op
 from explainers.autograd.dispatch import TorchFunction, call_through, handles, linear_function, note, role
 from explainers.autograd.handlers.elementwise import add, may_write, mul
 from explainers.autograd.nodes import Move, Role
@@ -35,7 +36,17 @@ def total(rec: Recorder, func: TorchFunction, input: Tensor, dim: Any = None, ke
     x = input if kwargs.get("dtype") is None else rec.nodes.move(input.to(kwargs["dtype"]), input)
     dims = tuple(range(x.dim())) if dim is None else (dim,) if isinstance(dim, int) else tuple(dim)
     scale = 1 / math.prod(x.shape[d] for d in dims) if func in (torch.mean, Tensor.mean) else 1.0
-    return rec.run(Mean, x, dims, keepdim, scale)
+    return rec.run(Mean, x, dims, keepdim, scale, scale == 1 and _are_products(rec, x))
+
+
+def _are_products(rec: Recorder, x: Tensor) -> bool:
+    """Return whether the numbers ``x`` are products of two paths, perhaps times a constant: their sum is a matrix product of these. What a
+    gate or a scale multiplies is no such product.
+    """
+    node = rec.nodes.of(x)
+    while node is not None and node.operator is op.Scale and len(node.paths) == 1:
+        (node,) = node.paths
+    return node is not None and node.operator is op.Mul and not {Role.GATE, Role.SCALE} & {*node.settings["roles"]}
 
 
 def _sum_of(rec: Recorder, parts: Sequence[Tensor]) -> Tensor:

@@ -6,6 +6,7 @@ import torch
 from torch import Tensor
 
 from explainers.autograd import operators as op
+from explainers.autograd.handlers.written_curve import FUNCTIONS_OF_SINGLE_NUMBERS
 from explainers.autograd.handlers.written_softmax import are_close, is_exponential_node, moved_from
 from explainers.autograd.nodes import Move, Node
 from explainers.autograd.operators.arithmetic import constant_of
@@ -34,10 +35,6 @@ def is_exponential_of(node: Node | None, exponent: Tensor) -> bool:
     return made is not None and is_exponential_node(made) and made.operands[0] is exponent
 
 
-#: Functions of single numbers.
-_OF_SINGLE_NUMBERS = frozenset(["abs", "absolute", "exp", "exp2", "expm1", "log1p", "sqrt", "square", "pow", "cosh", "softplus"])
-
-
 def is_curve_of(rec: Recorder, under: Tensor, over: Tensor) -> bool:
     """Return whether ``under`` was made number by number of the numbers of ``over``, perhaps times a constant, so that ``over`` divided by
     it is an activation such as x / (1 + abs(x)); a scale, which is made of many numbers, is none.
@@ -45,7 +42,7 @@ def is_curve_of(rec: Recorder, under: Tensor, over: Tensor) -> bool:
     shape, behind, node = over.shape, set[int](), rec.nodes.of(under)
     while node is not None and node.shape == shape:
         behind.add(id(node))
-        is_single = node.operator in (op.Add, op.Scale, op.Activation, Move) or node.settings.get("function") in _OF_SINGLE_NUMBERS
+        is_single = node.operator in (op.Add, op.Scale, op.Activation, Move) or node.settings.get("function") in FUNCTIONS_OF_SINGLE_NUMBERS
         node = node.paths[0] if is_single and len(node.paths) == 1 else None
     start = rec.nodes.of(over)
     while start is not None and id(start) not in behind:

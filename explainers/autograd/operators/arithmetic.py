@@ -104,23 +104,24 @@ class Add(Operator):
 
 class Mul(Operator):
     """The element-wise product a * b of two paths, or of a path and a constant. ``roles`` tells which factor is a gate, a curve, a scale or
-    attention weights, which the rule may hold constant.
+    attention weights, which the rule may hold constant. ``is_curve``: the product is an activation written out, x times a gate that is
+    made of x; where activations are differentiated it is differentiated as a whole.
     """
 
     title = "a product of two paths"
 
     @staticmethod
-    def forward(ctx: Any, a: Tensor, b: Tensor, roles: tuple[Role | None, Role | None], rec: Recorder) -> Tensor:
+    def forward(ctx: Any, a: Tensor, b: Tensor, roles: tuple[Role | None, Role | None], is_curve: bool, rec: Recorder) -> Tensor:
         ctx.set_materialize_grads(False)
         ctx.save_for_backward(a, b)
-        ctx.roles, ctx.rec = roles, rec
+        ctx.roles, ctx.is_curve, ctx.rec = roles, is_curve, rec
         return a * b
 
     @staticmethod
     def backward(ctx: Any, *signals: Tensor | None) -> Any:
         (g,) = signals
         if g is None:
-            return None, None, None, None
+            return None, None, None, None, None
         a, b = ctx.saved_tensors
         rule = ctx.rec.rule
         want_a, want_b = ctx.needs_input_grad[:2]
@@ -132,18 +133,19 @@ class Mul(Operator):
         product = rule.choice("product")
         if want_a and want_b:
             # a product with a scale is part of a normalisation: where the rule differentiates that, both factors count whole
-            part = 1.0 if Role.SCALE in ctx.roles else rule.choice("attention").part if Role.WEIGHTS in ctx.roles else product.part
+            part = 1.0 if Role.SCALE in ctx.roles or ctx.is_curve else rule.choice("attention").part if Role.WEIGHTS in ctx.roles else product.part
             g_a, g_b = product.both(Product(a, b), g, part)
-            return unbroadcast(g_a, a.shape), unbroadcast(g_b, b.shape), None, None
+            return unbroadcast(g_a, a.shape), unbroadcast(g_b, b.shape), None, None, None
         return (
             unbroadcast(product.alone(b, g), a.shape) if want_a else None,
             unbroadcast(product.alone(a, g), b.shape) if want_b else None,
             None,
             None,
+            None,
         )
 
     @staticmethod
-    def propagate(rec: Propagator, a: Tensor, b: Tensor, roles: tuple[Role | None, Role | None]) -> Tensor:
+    def propagate(rec: Propagator, a: Tensor, b: Tensor, roles: tuple[Role | None, Role | None], is_curve: bool) -> Tensor:
         holds = rec.rule.choice("product").holds
         constant = tuple(role in KIND_HOLDING_ROLE and (role != Role.CURVE or holds) for role in roles)
         if all(constant) and Role.CURVE in roles:

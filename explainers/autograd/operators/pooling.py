@@ -18,31 +18,33 @@ LinearFunction = Callable[[Tensor], Tensor]
 
 
 class Mean(Operator):
-    """A mean or a sum over dimensions: a linear map with equal positive weights."""
+    """A mean or a sum over dimensions: a linear map with equal positive weights. ``of_products``: the sum of products of two paths, which
+    both together are a matrix product.
+    """
 
     title = "a mean"
 
     @staticmethod
-    def forward(ctx: Any, x: Tensor, dims: tuple[int, ...], keepdim: bool, scale: float, rec: Recorder) -> Tensor:
+    def forward(ctx: Any, x: Tensor, dims: tuple[int, ...], keepdim: bool, scale: float, of_products: bool, rec: Recorder) -> Tensor:
         ctx.set_materialize_grads(False)
         ctx.save_for_backward(x)
-        ctx.dims, ctx.keepdim, ctx.scale, ctx.rec = dims, keepdim, scale, rec
+        ctx.dims, ctx.keepdim, ctx.scale, ctx.of_products, ctx.rec = dims, keepdim, scale, of_products, rec
         return x.sum(dims, keepdim=keepdim) * scale
 
     @staticmethod
     def backward(ctx: Any, *signals: Tensor | None) -> Any:
         (g,) = signals
         if g is None:
-            return (None,) * 5
+            return (None,) * 6
         (x,) = ctx.saved_tensors
         if not ctx.keepdim:
             for dim in sorted(d % x.dim() for d in ctx.dims):
                 g = g.unsqueeze(dim)
-        pool = operands.PoolOperand(x, ctx.scale, lambda t: t.sum(ctx.dims, keepdim=True), lambda s: s.expand_as(x))
-        return ctx.rec.rule.choice("linear").pool(pool, g), None, None, None, None
+        pool = operands.PoolOperand(x, ctx.scale, lambda t: t.sum(ctx.dims, keepdim=True), lambda s: s.expand_as(x), ctx.of_products)
+        return ctx.rec.rule.choice("linear").pool(pool, g), None, None, None, None, None
 
     @staticmethod
-    def propagate(rec: Propagator, x: Tensor, dims: tuple[int, ...], keepdim: bool, scale: float) -> Tensor:
+    def propagate(rec: Propagator, x: Tensor, dims: tuple[int, ...], keepdim: bool, scale: float, of_products: bool) -> Tensor:
         return x.sum(dims, keepdim=keepdim) * scale
 
 

@@ -226,13 +226,14 @@ class LinearMapOperand:
 @dataclass(slots=True)
 class PoolOperand:
     """The operands of forward(x) * scale: a sum, a mean or a pool of weights that are constant and not negative. ``backward`` is forward's
-    transpose.
+    transpose. ``of_products``: x are products of two paths, so that their sum is a matrix product.
     """
 
     x: Tensor
     scale: float
     forward: Callable[[Tensor], Tensor]
     backward: Callable[[Tensor], Tensor]
+    of_products: bool = False
 
 
 @dataclass(slots=True)

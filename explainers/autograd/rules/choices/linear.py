@@ -280,8 +280,11 @@ class _OfRelevance(LinearChoice):
 
     def pool(self, pool: PoolOperand, signal: Tensor) -> Tensor:
         """Return the relevance at the numbers that ``pool`` joins, from ``signal``, the relevance of its output. The relevance is divided
-        in proportion between the numbers that have the sign of their sum.
+        in proportion between the numbers that have the sign of their sum; of products of two paths between all of them, as by a matrix
+        product.
         """
+        if pool.of_products:
+            return rounding.split_total(pool.x, signal, pool.forward, pool.backward)
         return rounding.split_pool(pool.x, signal, pool.forward, pool.backward)
 
     def factor_of_constant(self, constant: Tensor, signal: Tensor) -> Tensor:
