@@ -314,7 +314,7 @@ def mul(rec: Recorder, func: TorchFunction, input: Any, other: Any) -> Any:
         roles = _roles_of_factors(rec, input, other)
         gate = gate_in_curve(rec, input, other) if all(each in _OF_CURVES for each in roles) else None
         if gate is not None:
-            roles = (roles[0], Role.GATE) if gate else (Role.GATE, roles[1])
+            roles = (None, Role.GATE) if gate else (Role.GATE, None)
         return rec.run(op.Mul, input, other, roles, gate is not None)
     if not (rec.active(input) or rec.active(other)):
         return input * other

@@ -85,19 +85,20 @@ class Attention:
         is_turned = met.shape != weights.shape or bool((met - weights.mT).abs().max() < (met - weights).abs().max())
         return scores.mT if is_turned else scores  # a row for each query, as in the product with values
 
-    def _scores_have_keys_first(self, product: Node, scores: Node, gradient: Gradient) -> bool:
+    def _scores_have_keys_first(self, product: Node, scores: Node, gradient: Gradient) -> bool | None:
         """Return whether the product of queries and keys, the node ``scores``, has a row for each key instead of one for each query, so
-        that what lies between it and the ``product`` with values turns it. ``gradient`` runs an ordinary backward pass.
+        that what lies between it and the ``product`` with values turns it; None if that cannot be told. ``gradient`` runs an ordinary
+        backward pass.
 
         A softmax over keys makes the weight of query i for key j of query i alone and of all keys; one over queries, of key j alone and of
-        all queries.
+        all queries. Weights that are divided by sums over both are made of all queries and all keys.
         """
         weights, (first, second) = product.operands[0], scores.operands
         made_by = ancestors([product.inputs[0]], ends=[scores])
         if not any(node.operator is Move for node in made_by) or not weights.requires_grad or min(weights.shape[-2:]) < 2:
             return False
         query = weights.shape[-2] - 1  # the last one sees all keys where attention is causal
-        key = int(weights.detach()[..., query, :-1].flatten(0, -2).sum(0).argmax())
+        key, is_made_of_many = int(weights.detach()[..., query, :-1].flatten(0, -2).sum(0).argmax()), True
         for factor_of_scores, width, straight, turned in ((first, -1, query, key), (second, -2, key, query)):
             if factor_of_scores.requires_grad:
                 with with_gradients():
@@ -105,7 +106,8 @@ class Attention:
                 reached = [] if signal is None else (signal != 0).any(width).flatten(0, -2).any(0).nonzero().flatten().tolist()
                 if reached in ([straight], [turned]):
                     return reached == [turned]
-        return False
+                is_made_of_many &= len(reached) > 1
+        return None if is_made_of_many else False
 
     def parts(self, gradient: Gradient) -> AttentionParts | None:
         """Return the queries, keys, values, weights and outputs of the attention, keys and values that heads share once for each head; None
@@ -118,7 +120,10 @@ class Attention:
         if self.is_of_other_width:
             return None
         (query, key), (of_query, of_key) = scores.operands, scores.inputs
-        if self._scores_have_keys_first(self.product, scores, gradient):
+        has_keys_first = self._scores_have_keys_first(self.product, scores, gradient)
+        if has_keys_first is None:
+            return None
+        if has_keys_first:
             query, key, of_query, of_key = key.mT, query.mT, of_key, of_query
         weights, value = self.weights, self.product.operands[1]
         if weights.dim() != 4 or (query.shape[-2], key.shape[-1]) != weights.shape[-2:] or query.shape[:2] != weights.shape[:2]:
