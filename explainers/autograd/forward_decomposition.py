@@ -199,7 +199,10 @@ class ForwardDecomposition(Recording):
 
     def real(self, x: Tensor) -> Tensor:
         """Return ``x`` with every copy replaced by the real copy of its sample."""
-        groups = x.detach().unflatten(0, (-1, self.copies, self._rows(x)))  # tokens or heads may lie with the samples
+        rows = self._rows(x)  # tokens or heads may lie with the samples
+        if len(x) % (self.copies * rows):
+            raise ExplainerError(SAMPLES_ARE_NOT_FIRST.format(shape=tuple(x.shape)))
+        groups = x.detach().unflatten(0, (-1, self.copies, rows))
         repeated: Tensor = groups[:, :1].expand_as(groups)
         return repeated.flatten(0, 2)
 

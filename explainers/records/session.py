@@ -249,7 +249,13 @@ def rerunner(model: Model, tensors: dict[str, Tensor], check: Check, *, recomput
         if kind is Recording:
             check_memory(model, repeated, recomputed=recomputes)
             options |= {"recomputed": recomputes}
-        return kind(model, repeated, **options)
+        recording = kind(model, repeated, **options)
+        if kind is Recording and len(recording.logits) % repeats:
+            raise ExplainerError(
+                f"{model.name} takes the inputs of a batch one by one, so that copies of an input cannot run at once: choose a method that "
+                "runs the model once, such as input_x_gradient or fullgrad_plus:libra."
+            )
+        return recording
 
     return rerun
 
