@@ -126,6 +126,8 @@ class ForwardDecomposition(Recording):
         """Return ``x`` (rows, S, D) with the rows of each sample replaced by its real input, followed by copies of it in which all tokens
         but one source token are zero.
         """
+        if len(x) % self.copies:
+            raise ExplainerError(SAMPLES_ARE_NOT_FIRST.format(shape=tuple(x.shape)))
         real = x.detach().unflatten(0, (-1, self.copies))[:, :1]  # the copies may come without the biases of earlier blocks
         alone: Tensor = real * self._kept_tokens(x)[None, :, :, None]
         return alone.flatten(0, 1)

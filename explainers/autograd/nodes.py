@@ -139,7 +139,8 @@ class Nodes:
                   nothing but moves ran since: a constant that is added now is that map's bias
     dtypes        the floating-point types of the tensors that ran
     last_sum      the node and the operands of the last sum of two paths, as long as nothing but moves ran since
-    means         by the position of a sum, the index of its operand that is the mean of a normalisation written out
+    means         by the position of a sum, the index of its operand that is the mean of a normalisation written out, or a number in the
+                  formula of an activation written out
     """
 
     ran: list[Node] = field(default_factory=list)

@@ -173,10 +173,14 @@ class Recorder(Protocol):
         """Return where the samples lie in the result of the sum at ``position``, of this ``shape``; None if along its first axis."""
 
     def note_mean(self, node: Node, operand: int) -> None:
-        """Note that a ``node``, a sum, takes off the mean of a normalisation that is written out: its operand with this index."""
+        """Note that a ``node``, a sum, takes off the mean of a normalisation that is written out, or adds a number in the formula of an
+        activation that is written out: its operand with this index.
+        """
 
     def mean_operand(self, position: int) -> int | None:
-        """Return the index of the operand of the sum at ``position`` that is the mean of a normalisation written out; None if none is."""
+        """Return the index of the operand of the sum at ``position`` that is the mean of a normalisation written out, or a number in the
+        formula of an activation written out; None if none is.
+        """
 
     def is_projection(self, position: int) -> bool:
         """Return whether the linear map at ``position`` makes queries, keys or values of attention."""

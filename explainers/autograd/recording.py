@@ -626,11 +626,15 @@ class Recording:
         return self.backward_pass.operand_signals
 
     def note_mean(self, node: Node, operand: int) -> None:
-        """Note that a ``node``, a sum, takes off the mean of a normalisation that is written out: its operand with this index."""
+        """Note that a ``node``, a sum, takes off the mean of a normalisation that is written out, or adds a number in the formula of an
+        activation that is written out: its operand with this index.
+        """
         self.nodes.means[node.position] = operand
 
     def mean_operand(self, position: int) -> int | None:
-        """Return the index of the operand of the sum at ``position`` that is the mean of a normalisation written out; None if none is."""
+        """Return the index of the operand of the sum at ``position`` that is the mean of a normalisation written out, or a number in the
+        formula of an activation written out; None if none is.
+        """
         return self.nodes.means.get(position)
 
     def sample_axis(self, position: int, shape: Size) -> SampleAxis | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import torch
 from torch import Tensor
 
 from explainers.autograd import operators as op
@@ -27,12 +28,24 @@ def gate_in_curve(rec: Recorder, a: Tensor, b: Tensor) -> int | None:
     if nodes[0] is None or nodes[1] is None:
         return None
     for gate, (base, other) in ((1, (nodes[0], nodes[1])), (0, (nodes[1], nodes[0]))):
-        if _is_made_of(other, _scaled_from(base)):
-            return gate
+        if (steps := _steps_from(other, _scaled_from(base))) is not None:
+            return _with_numbers_noted(rec, steps, gate)
     for gate, (base, other) in ((1, (nodes[0], nodes[1])), (0, (nodes[1], nodes[0]))):
-        if base.operator is op.Activation and base.role is None and _is_made_of(other, _scaled_from(base.paths[0])):
-            return gate
+        if base.operator is op.Activation and base.role is None:
+            steps = _steps_from(other, _scaled_from(base.paths[0]))
+            if steps is not None:
+                return _with_numbers_noted(rec, steps, gate)
     return None
+
+
+def _with_numbers_noted(rec: Recorder, steps: list[Node], gate: int) -> int:
+    """Note that numbers added among the ``steps`` to a gate, as the 3 in ``x * relu6(x + 3)``, are no biases where the curve is
+    differentiated as a whole, and return ``gate``.
+    """
+    for node in steps:
+        if node.operator is op.Add and len(node.paths) == 1 and torch.as_tensor(constant_of(node)).dim() == 0:
+            rec.note_mean(node, node.inputs.index(None))
+    return gate
 
 
 def _scaled_from(node: Node) -> list[Node]:
@@ -49,20 +62,22 @@ def _is_number(node: Node) -> bool:
     return not isinstance(by, Tensor) or by.dim() == 0
 
 
-def _is_made_of(node: Node, bases: list[Node]) -> bool:
-    """Return whether ``node`` is made number by number of the numbers of one of ``bases``, and of nothing else that depends on the input.
+def _steps_from(node: Node, bases: list[Node]) -> list[Node] | None:
+    """Return the nodes that made ``node`` number by number of the numbers of one of ``bases``; None if it is made of anything else that
+    depends on the input, or of other numbers of these.
     """
-    ends = {id(base) for base in bases}
-    waiting, seen = [node], set[int]()
+    seen = {id(base) for base in bases}
+    waiting, steps = [node], list[Node]()
     while waiting:
         each = waiting.pop()
-        if id(each) in ends or id(each) in seen:
+        if id(each) in seen:
             continue
         seen.add(id(each))
-        if len(seen) > _MAX_STEPS or each.shape != bases[0].shape or not each.paths or not _is_of_single_numbers(each):
-            return False
+        steps.append(each)
+        if len(steps) > _MAX_STEPS or each.shape != bases[0].shape or not each.paths or not _is_of_single_numbers(each):
+            return None
         waiting += each.paths
-    return True
+    return steps
 
 
 def _is_of_single_numbers(node: Node) -> bool:

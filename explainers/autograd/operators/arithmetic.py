@@ -65,7 +65,8 @@ class Add(Operator):
         def account(signal: Tensor) -> None:
             if counts:
                 constant = saved[1 if ctx.needs_input_grad[0] else 0]
-                if constant.dim() == 0 and ctx.role is Role.GATE and not ctx.rec.rule.choice("activation").holds:
+                is_in_formula = ctx.role is Role.GATE or ctx.rec.mean_operand(ctx.position) is not None
+                if constant.dim() == 0 and is_in_formula and not ctx.rec.rule.choice("activation").holds:
                     return  # a number in the formula of a curve, such as 1 + tanh in GELU: the curve is differentiated as a whole
                 constant = constant.masked_fill(constant.isinf(), 0.0).expand_as(signal)  # a mask, where no signal arrives, is no bias
                 if ctx.role == Role.TRANSPOSED:
