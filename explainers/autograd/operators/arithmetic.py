@@ -134,7 +134,13 @@ class Mul(Operator):
         product = rule.choice("product")
         if want_a and want_b:
             # a product with a scale is part of a normalisation: where the rule differentiates that, both factors count whole
-            part = 1.0 if Role.SCALE in ctx.roles or ctx.is_curve else rule.choice("attention").part if Role.WEIGHTS in ctx.roles else product.part
+            part = (
+                1.0
+                if Role.SCALE in ctx.roles or ctx.is_curve
+                else rule.choice("attention").part
+                if Role.WEIGHTS in ctx.roles
+                else product.part
+            )
             g_a, g_b = product.both(Product(a, b), g, part)
             return unbroadcast(g_a, a.shape), unbroadcast(g_b, b.shape), None, None, None
         return (

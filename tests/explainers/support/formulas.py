@@ -73,6 +73,10 @@ class Twin:
     def total(self, x: Tensor, *dims: int, keepdim: bool = False) -> Tensor:
         return x.sum(dims, keepdim=keepdim)
 
+    def total_of_products(self, x: Tensor, *dims: int) -> Tensor:
+        """A sum of products of two paths, which is a matrix product."""
+        return self.total(x, *dims)
+
     def mean(self, x: Tensor, *dims: int, keepdim: bool = False) -> Tensor:
         count = torch.Size([x.shape[d] for d in dims]).numel()
         return self.times(self.total(x, *dims, keepdim=keepdim), 1 / count)
@@ -240,6 +244,13 @@ class Split(Twin):
 
     def total(self, x: Tensor, *dims: int, keepdim: bool = False) -> Tensor:
         return self.pool(lambda y: y.sum(dims, keepdim=keepdim), x)
+
+    def total_of_products(self, x: Tensor, *dims: int) -> Tensor:
+        """All terms of each sum share its relevance in proportion."""
+        value = x.sum(dims)
+        pairs = dense_jacobian(lambda y: y.sum(dims), x) * x.detach().flatten()
+        shares = quotient(pairs, pairs.sum(1, keepdim=True))
+        return value_of(value, (shares @ x.flatten()).view_as(value))
 
     def pool(self, function: Unary, x: Tensor) -> Tensor:
         """The terms of each sum that have its sign share its relevance."""

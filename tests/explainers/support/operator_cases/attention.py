@@ -262,7 +262,7 @@ CASES = [
     Case(
         "weights-times-values",
         lambda: lambda x: (x * x.softmax(1)).sum(1),
-        lambda t, x: t.total(t.weighted(x, t.softmax(x.mT).mT), 1),
+        lambda t, x: t.total_of_products(t.weighted(x, t.softmax(x.mT).mT), 1),
     ),
     Case("softmax", lambda: lambda x: F.softmax(x, dim=-1), lambda t, x: t.softmax(x)),
     Case("softmax-method", lambda: lambda x: x.softmax(1), lambda t, x: t.softmax(x.mT).mT),
