@@ -15,7 +15,7 @@ from tests.explainers.support.own_texts import Words
 from tests.explainers.support.own_vit import RECIPE, D
 
 TARGET, HEADS = 2, 2
-#: A function of queries, keys and values (B, heads, tokens, width) and the scores of the block before: what attention gives, and its scores.
+#: A function of queries, keys and values (B, heads, tokens, width) and the scores of the block before, to what attention gives and its scores.
 Form = Callable[[Tensor, Tensor, Tensor, Tensor | None], tuple[Tensor, Tensor]]
 
 
@@ -151,5 +151,5 @@ class OneByOne(Words):
 def test_a_batch_that_runs_one_by_one_is_refused_in_words(spec: str) -> None:
     model = explainers.wrap(OneByOne().eval(), kind=["text"], labels=["a", "b", "c"])
     ids = torch.tensor([[1, 7, 5, 22, 9, 13, 31, 2]])
-    with pytest.raises(ExplainerError, match="does not have its samples first|takes the inputs of a batch one by one"):
+    with pytest.raises(ExplainerError, match=r"does not have its samples first|takes the inputs of a batch one by one"):
         explainers.explain(model, {"input_ids": ids, "attention_mask": torch.ones_like(ids)}, target=1, methods=[spec])
