@@ -1,4 +1,4 @@
-"""The recipes of docs/recipes.md for a method, a rule and a metric, walked as they stand there; tests/browser/tools walks that for tools."""
+"""The recipes of docs/recipes.md for a method, a rule and a metric, walked as they stand there; tests/browser/tools walks the tools."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The table of what opens and how, made of the cases: ``python -m tools.own_models_table`` writes it into ``docs/model_tables.md`` again."""
+"""The table of what opens and how, made from the cases: ``python -m tools.own_models_table`` writes it into ``docs/model_tables.md``."""
 
 from __future__ import annotations
 

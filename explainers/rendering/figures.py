@@ -11,7 +11,7 @@ import numpy as np
 
 from explainers.errors import ExplainerError
 from explainers.rendering.colours import is_two_sided, one_sign_note, scale_ends
-from explainers.rendering.drawable import DrawableExplanation, DrawableMap
+from explainers.rendering.drawable import SAME_FOR_EVERY_CLASS, DrawableExplanation, DrawableMap
 from explainers.rendering.overlays import drawn_scores, legend_colours, legend_ends, render_overlay
 
 if TYPE_CHECKING:
@@ -69,9 +69,12 @@ def _draw_legend(axes: Axes, drawn: DrawableMap, shape: float) -> None:
 
 
 def _caption(drawn: DrawableMap) -> str:
-    """Return the title and the target of a map, and if it is not drawn as its method suggests a line that says how."""
+    """Return the title and the target of a map, whether it is the same for every class, and if it is not drawn as its method suggests a
+    line that says how.
+    """
+    same = [] if drawn.class_specific else [SAME_FOR_EVERY_CLASS]
     note = one_sign_note(drawn_scores(drawn), drawn.signed)
-    return "\n".join([drawn.title, drawn.target, *textwrap.wrap(note, TITLE_WIDTH_CHARACTERS)])
+    return "\n".join([drawn.title, drawn.target, *same, *textwrap.wrap(note, TITLE_WIDTH_CHARACTERS)])
 
 
 def deletion_figure(test: Mapping[str, Any]) -> Figure:

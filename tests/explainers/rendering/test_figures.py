@@ -1,8 +1,9 @@
-"""Figures of maps: each has the bar of its colours."""
+"""Figures of maps: each has the bar of its colours, and says whether another class would have another map."""
 
 from __future__ import annotations
 
 import pytest
+import torch
 
 import explainers
 from tests.explainers.support.explained import image_model, picture
@@ -19,3 +20,17 @@ def test_a_map_has_a_bar_of_its_colours(spec: str, ends: list[str]) -> None:
         assert last[0] > last[2]  # red
     else:
         assert first[3] < last[3]  # what is weak lets more of the picture through
+
+
+@pytest.mark.parametrize(
+    ("spec", "is_same"), [("rollout", True), ("raw_attention", True), ("generic_attention", False), ("fullgrad_plus:libra", False)]
+)
+def test_a_map_that_no_class_changes_says_so(spec: str, is_same: bool) -> None:
+    """In the title of a panel and below a map in a notebook; the maps of two classes are what is said."""
+    result = explainers.explain(image_model(), picture(), [0, 1], [spec])
+    first, second = (attribution.scores for attribution in result.maps)
+    assert torch.equal(first, second) == is_same
+    titles = [axes.get_title() for axes in result.figure().axes if axes.images]
+    assert len(titles) == 2
+    assert [title.count("the same for every class") for title in titles] == [int(is_same)] * 2
+    assert result.maps[0]._repr_html_().count("the same for every class") == int(is_same)
