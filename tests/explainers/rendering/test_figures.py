@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 import torch
+from matplotlib.backends.backend_agg import FigureCanvasAgg
 
 import explainers
 from tests.explainers.support.explained import image_model, picture
@@ -34,3 +36,13 @@ def test_a_map_that_no_class_changes_says_so(spec: str, is_same: bool) -> None:
     assert len(titles) == 2
     assert [title.count("the same for every class") for title in titles] == [int(is_same)] * 2
     assert result.maps[0]._repr_html_().count("the same for every class") == int(is_same)
+
+
+@pytest.mark.parametrize("specs", [["fullgrad_plus:libra"], ["fullgrad_plus:libra", "rollout"]])
+def test_captions_and_bars_are_not_cut_off(specs: list[str]) -> None:
+    figure = explainers.explain(image_model(), picture(), [0, 1], specs).figure(columns=2)
+    canvas = FigureCanvasAgg(figure)
+    canvas.draw()
+    drawn = np.asarray(canvas.buffer_rgba())[..., :3].min(-1)
+    assert drawn.min() < 100
+    assert drawn[[0, -1]].min() > 250  # nothing but paper at the upper and the lower edge
