@@ -4,15 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import get_args
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Summary, disable_created_metrics, generate_latest
 from prometheus_client.exposition import CONTENT_TYPE_PLAIN_0_0_4
+
+from explainers.models.passes import Outcome
 
 MEDIA_TYPE = CONTENT_TYPE_PLAIN_0_0_4
 #: Counters for alarms. They exist from 0 on, since otherwise their first count would be no increase; others appear with their first count.
 _WATCHED_REFUSALS = ("queue-full", "disk-full")
 _WATCHED_ENDS = ("worker-ended", "worker-hung", "device-lost")
 PLACES = ("device", "host", "disk")
+SHORTAGE_OUTCOMES = get_args(Outcome)
 disable_created_metrics()  # type: ignore[no-untyped-call]  # a second series for each, with the time of its first count
 
 
@@ -41,8 +45,8 @@ class Metrics:
         self._reused = Counter("vitrine_answers_reused", "Questions that a finished explanation answered.", registry=self._registry)
         self._ended = Counter("vitrine_worker_restarts", "Processes of models that ended.", ("reason",), registry=self._registry)
         self._moves = Counter("vitrine_model_moves", "Models that moved to a place.", ("to", "device"), registry=self._registry)
-        shortages = "How often memory was too short for a pass, for loading a model, or for moving one."
-        self._shortages = Counter("vitrine_memory_shortages", shortages, ("device",), registry=self._registry)
+        shortages = "How often memory was too short for a pass, for loading a model, or for moving one, by what became of it."
+        self._shortages = Counter("vitrine_memory_shortages", shortages, ("device", "outcome"), registry=self._registry)
         watched = ((self._refusals, _WATCHED_REFUSALS), (self._ended, _WATCHED_ENDS))
         for counter, reasons in watched:
             for reason in reasons:
@@ -86,9 +90,10 @@ class Metrics:
             self._moves.labels(known, device)
         self._moves.labels(place, device).inc()
 
-    def memory_was_short(self, device: str, times: int) -> None:
-        """Count the passes for which ``device`` had too little memory: each was made again with less, or failed."""
-        self._shortages.labels(device).inc(times)
+    def memory_was_short(self, device: str, times: Mapping[str, int]) -> None:
+        """Count the ``times`` that ``device`` had too little memory, by what became of it: one of :data:`SHORTAGE_OUTCOMES`."""
+        for outcome in SHORTAGE_OUTCOMES:  # those of a device exist from 0 on, as soon as it is known
+            self._shortages.labels(device, outcome).inc(times.get(outcome, 0))
 
     def text(self, gauges: Iterable[GaugeValues]) -> str:
         """Return all counters, and these ``gauges``, in Prometheus's text format."""

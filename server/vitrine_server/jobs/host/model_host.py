@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
@@ -15,12 +16,28 @@ from PIL import Image
 from safetensors.torch import save
 
 from explainers import explain
-from explainers.errors import ExplainerError, MemoryShortageError, ran_out_of_memory
+from explainers.errors import (
+    ExplainerError,
+    MemoryShortageError,
+    chain_of,
+    may_lack_memory,
+    ran_out_of_host_memory,
+    ran_out_of_memory,
+)
 from explainers.models.inputs.depth import WindowedPicture
 from explainers.models.inputs.types import Clip, Crop, PicturePrompt, TextPair
 from explainers.models.loading import device_named
-from explainers.models.memory import indexed, limit_memory, on_device, release_memory
-from explainers.models.passes import Shortages, count_shortage, is_memory_shortage
+from explainers.models.memory import bytes_of_weights, indexed, limit_memory, on_device, release_memory
+from explainers.models.passes import (
+    Outcome,
+    Ran,
+    Shortages,
+    attempt,
+    bytes_needed,
+    count_shortage,
+    is_memory_shortage,
+    settle_shortages,
+)
 from explainers.models.registers.moving import view_of
 from explainers.models.threads import Threads
 from explainers.pipeline.memory_steps import run_in_steps
@@ -81,7 +98,7 @@ class ModelHost:
     _models: Residency = field(init=False)
     _device: torch.device = field(init=False)
     _told: Residents = field(init=False)  # what the server knows
-    _shortages_before: int = field(init=False)  # in this process, before this host
+    _shortages_before: Counter[Outcome] = field(init=False)  # in this process, before this host
     _cores: Threads = field(default_factory=Threads)
     _threads: WorkThreads = field(default_factory=WorkThreads)
     _has_begun: bool = False
@@ -93,7 +110,7 @@ class ModelHost:
         self._models = Residency(
             self.settings.model_memory, pinned=self.settings.pinned_models, part=partial(part_of_device, self.settings)
         )
-        self._shortages_before = Shortages.count
+        self._shortages_before = Shortages.outcomes.copy()
         self._told = Residents({})
 
     def _begin(self) -> None:
@@ -120,7 +137,7 @@ class ModelHost:
         tell(Begun())
         try:
             self._begin()
-            with on_device(self._device):
+            with on_device(self._device), self._counting_shortages(tell):
                 return self._answer_begun(request, tell)
         except (Cancelled, DeviceGoneError):
             raise
@@ -130,17 +147,28 @@ class ModelHost:
         finally:
             self._answered_at = time.monotonic()
 
+    @contextmanager
+    def _counting_shortages(self, tell: Tell) -> Iterator[None]:
+        """Settle, at the end of a request, what became of the shortages that no smaller pass has mended; and tell the server."""
+        outcome: Outcome = "failed"
+        try:
+            yield
+            outcome = "made-room"  # others left, or one that had to leave found no room in host memory and was dropped
+        finally:
+            settle_shortages(outcome, since=0)
+            self._tell_residents(tell)
+
     def _answer_begun(self, request: HostRequest[Any], tell: Tell) -> Any:
         match request:
             case LoadRequest():
                 return self._load(request, tell)
             case DropRequest():
                 self._models.drop(request.names)
-                return self._tell_residents(tell)
             case ExplainRequest():
                 return self._explain(request, tell)
             case StudyRequest():
                 return self._study(request, tell)
+        return None
 
     def _load(self, request: LoadRequest, tell: Tell) -> ModelFacts:
         """Load the model that ``request`` names and return its facts; ``tell`` reports stages. Raises a Problem if it cannot load."""
@@ -150,30 +178,53 @@ class ModelHost:
             options["dtype"] = dtype
         named = name if place is None else place
         wanted = self.bytes_of(named, dtype)
+        open_model = partial(self.load_model, named, self.settings.devices[0], **options, **request.open_options)
         with self._models.loading(self._device):
-            while True:
+            tried: Ran[tuple[Any, ModelFacts]] | Exception | None = None
+            while not isinstance(tried, Ran):
+                if tried is not None and not self._make_room_after(tried, wanted):
+                    raise load_problem(name, tried, place)
                 self._make_room_for(request, wanted, tell)
+                problem = None
                 try:
-                    with _exits_as_errors():
-                        model = self.load_model(named, self.settings.devices[0], **options, **request.open_options)
-                        facts = facts_of(model)
-                        make_room = partial(self._models.make_room, model.device)
-                        run_with_memory_retry(partial(self.warm_up, model), name, str(model.device), CHOOSE_SMALLER, make_room)
-                    break
+                    tried = attempt(partial(self._open, name, open_model))
                 except Exception as error:
                     problem = load_problem(name, error, place)
-                    if is_full := is_memory_shortage(error):
-                        count_shortage(error)
-                    del error
-                model = None  # of one that could not be warmed up nothing stays on the device
-                release_memory()
-                if not (is_full and self._models.make_room()):
-                    self._tell_residents(tell)
+                if problem is not None:
+                    release_memory()  # of one that could not be warmed up nothing stays on the device
                     raise problem
+            model, facts = tried.result
             check_device(self._device)  # checks and the first pass report an error as the model's own, also one that ends the device
             self._models.add(name, model)
-        self._tell_residents(tell)
         return facts
+
+    def _open(self, name: str, open_model: Callable[[], Any]) -> tuple[Any, ModelFacts]:
+        """Return the model called ``name`` that ``open_model`` returns, after its first pass, and its facts. Other models leave where memory
+        is too short for the pass, if with them gone there is room for it and for these weights.
+        """
+        with _exits_as_errors():
+            model = open_model()
+            facts = facts_of(model)
+            weights = bytes_of_weights(model.module)
+
+            def make_room(needed: int | None) -> bool:
+                return self._models.make_room(model.device, None if needed is None else weights + needed)
+
+            run_with_memory_retry(partial(self.warm_up, model), name, str(model.device), CHOOSE_SMALLER, make_room)
+        return model, facts
+
+    def _make_room_after(self, error: Exception, wanted: int | None) -> bool:
+        """Have models leave the memory that was too short for a model of ``wanted`` bytes, whose load ended in ``error``: that of the
+        device, or host memory. Returns False, and none leaves, if that would not help.
+        """
+        if may_lack_memory(error):
+            return False
+        needed = bytes_needed(error)
+        if ran_out_of_host_memory(error):
+            return self._models.make_room(torch.device("cpu"), needed)
+        if needed is not None and any(isinstance(each, MemoryShortageError) for each in chain_of(error)):
+            needed += wanted or 0  # an estimate says what is needed next to the weights, which are gone by now
+        return self._models.make_room(self._device, needed)
 
     def _make_room_for(self, request: LoadRequest, wanted: int | None, tell: Tell) -> None:
         """Have models leave for the one that ``request`` names, which takes ``wanted`` bytes. Raises a Problem if those that stay leave too
@@ -194,7 +245,7 @@ class ModelHost:
             self._told = residents
 
     def _residents(self) -> Residents:
-        return Residents(self._models.resident(), self._models.budget(self._device), Shortages.count - self._shortages_before)
+        return Residents(self._models.resident(), self._models.budget(self._device), dict(Shortages.outcomes - self._shortages_before))
 
     @contextmanager
     def _using(self, name: str, tell: Tell) -> Iterator[Any]:
@@ -209,8 +260,6 @@ class ModelHost:
             if is_memory_shortage(error):
                 count_shortage(error)
             raise
-        finally:
-            self._tell_residents(tell)
 
     def rest(self) -> None:
         """Choose the number of CPU threads by the cores that other processes leave, and some seconds after the last answer return to a GPU
@@ -313,7 +362,7 @@ def _say_the_same(residents: Residents, last: Residents) -> bool:
     now, before = residents.budget, last.budget
     if now is None or before is None or residents != replace(last, budget=now):
         return residents == last
-    is_alike = now == replace(before, others=now.others, headroom=now.headroom, room=now.room)
+    is_alike = now == replace(before, others=now.others, headroom=now.headroom, room=now.room, start_room=now.start_room)
     moved = max(abs(now.others - before.others), abs(now.headroom - before.headroom), abs(now.room - before.room))
     return is_alike and moved <= now.total * NEWS_SHARE
 

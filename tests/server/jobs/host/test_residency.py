@@ -350,12 +350,14 @@ def test_what_leaves_the_gpu_keeps_within_host_memory_and_leaves_it_last() -> No
         residency.add(name, MadeUp(GPU))
     assert residency.make_room(GPU)
     assert places(residency) == {"a": "host", "b": "device", "c": "device"}
-    assert residency.make_room()
+    assert residency.make_room(GPU)
     assert places(residency) == {"b": "host", "c": "device"}
     with residency.using("c"):
-        assert residency.make_room()
+        assert not residency.make_room(GPU)  # what was moved to host memory takes none of the GPU
+        assert places(residency) == {"b": "host", "c": "device"}
+        assert residency.make_room(CPU)
         assert places(residency) == {"c": "device"}
-        assert not residency.make_room()
+        assert not residency.make_room(CPU)
 
 
 def test_host_memory_has_room_before_a_model_comes_to_it() -> None:
@@ -444,9 +446,10 @@ def test_pinned_models_stay() -> None:
     for name in "abc":
         residency.add(name, MadeUp(GPU))
     assert places(residency) == {"a": "device", "b": "host", "c": "device"}
-    assert residency.make_room()
-    assert residency.make_room()
-    assert not residency.make_room()
+    assert residency.make_room(GPU)
+    assert residency.make_room(CPU)
+    assert not residency.make_room(GPU)
+    assert not residency.make_room(CPU)
     assert places(residency) == {"a": "device"}
 
 
