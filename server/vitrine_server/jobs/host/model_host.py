@@ -12,8 +12,6 @@ from functools import partial
 from typing import Any
 
 import torch
-from PIL import Image
-from safetensors.torch import save
 
 from explainers import explain
 from explainers.errors import (
@@ -24,8 +22,6 @@ from explainers.errors import (
     ran_out_of_host_memory,
     ran_out_of_memory,
 )
-from explainers.models.inputs.depth import WindowedPicture
-from explainers.models.inputs.types import Clip, Crop, PicturePrompt, TextPair
 from explainers.models.loading import device_named
 from explainers.models.memory import bytes_of_weights, indexed, limit_memory, on_device, release_memory
 from explainers.models.passes import (
@@ -43,10 +39,10 @@ from explainers.models.threads import Threads
 from explainers.pipeline.memory_steps import run_in_steps
 from explainers.pipeline.places import ask_at, runnable_specs, with_chat_template
 from explainers.records.session import Cancelled
-from vitrine_server.http.uploads import encode_image, is_packed, open_alone, open_picture, open_pictures, open_video
 from vitrine_server.jobs.catalogue.model_facts import ModelFacts, facts_of
 from vitrine_server.jobs.catalogue.model_source import BytesOf, bytes_not_known, dtype_of
 from vitrine_server.jobs.failures import load_problem, problem_of
+from vitrine_server.jobs.host.answers import AnswerSender, reference_of, source_of
 from vitrine_server.jobs.host.interface import (
     Begun,
     ChooseMethod,
@@ -55,8 +51,6 @@ from vitrine_server.jobs.host.interface import (
     HostRequest,
     LoadRequest,
     LoadStage,
-    MadeMap,
-    ModelAnswer,
     Pause,
     Progress,
     Residents,
@@ -70,10 +64,8 @@ from vitrine_server.jobs.host.streams import Tell, WorkThreads
 from vitrine_server.jobs.host.warm_up import warm_up
 from vitrine_server.jobs.host.work import MakeRoom, run_with_memory_retry
 from vitrine_server.json_text import json_text
-from vitrine_server.schemas.question import ExplainOptions, Question
+from vitrine_server.schemas.question import ExplainOptions
 from vitrine_server.settings import Settings
-from vitrine_server.store.map_files import npy
-from vitrine_server.store.stored_files import SEEN, TENSORS_FILE, name_of_picture
 
 _REST_SECONDS = 5.0  # after an answer: whoever asks again soon finds the memory of the last question
 NEWS_SHARE = 0.01  # of a device: by so much its budget must change to be told again
@@ -199,8 +191,8 @@ class ModelHost:
         return facts
 
     def _open(self, name: str, open_model: Callable[[], Any]) -> tuple[Any, ModelFacts]:
-        """Return the model called ``name`` that ``open_model`` returns, after its first pass, and its facts. Other models leave where memory
-        is too short for the pass, if with them gone there is room for it and for these weights.
+        """Return the model called ``name`` that ``open_model`` returns, after its first pass, and its facts. Other models leave where
+        memory is too short for the pass, if with them gone there is room for it and for these weights.
         """
         with _exits_as_errors():
             model = open_model()
@@ -305,7 +297,7 @@ class ModelHost:
                 source,
                 request.targets,
                 specs,
-                observer=_Observer(tell, note),
+                observer=AnswerSender(tell, note),
                 cancelled=self._pauses(model, tell),
                 next_method=next_method,
                 side=question.side,
@@ -377,60 +369,6 @@ def part_of_device(settings: Settings, device: torch.device) -> float:
     if device.type != "cpu":
         return settings.replica_gpus if 0 < settings.replica_gpus < 1 else 1.0
     return 1 / max(1, min(settings.max_replicas, (os.cpu_count() or 1) // settings.replica_threads))
-
-
-class _Observer:
-    """An observer of ``explain`` that passes the answer, with ``note`` added, and each map to ``tell`` as plain data."""
-
-    def __init__(self, tell: Tell, note: str | None = None) -> None:
-        self._tell, self._note = tell, note
-
-    def on_prediction(self, explanation: Any) -> None:
-        """Send the model's answer in ``explanation``, its tensors and its input picture to the server; called once in every turn."""
-        files = {TENSORS_FILE: save({name: tensor.detach().cpu().contiguous() for name, tensor in explanation.tensors.items()})}
-        for number, shown in enumerate(getattr(explanation.input, "pictures", [explanation.input])):  # those that stand in a text
-            pixels = getattr(shown, "pixels", None)  # a text has none
-            if pixels is not None:
-                files[name_of_picture(SEEN, number)] = encode_image(pixels, "PNG")
-        document = explanation.to_json()
-        if self._note is not None:
-            document["notes"].append(self._note)
-        self._tell(ModelAnswer(document, _tokens(explanation), files))
-
-    def on_map(self, explanation: Any, attribution: Any) -> None:
-        """Send ``attribution``, a finished map of ``explanation``, to the server."""
-        pixels = None if attribution.pixels is None else npy(attribution.pixels.numpy())
-        self._tell(MadeMap(attribution.to_json(), pixels, _tokens(explanation)))
-
-
-def _tokens(explanation: Any) -> int:
-    """Return the number of token ids in the input of an explanation, by which costs are estimated; 0 if there are none."""
-    shapes = [explanation.tensors[name].shape for name in ("input_ids", "attention_mask") if name in explanation.tensors]
-    return int(shapes[0].numel()) if shapes else 0
-
-
-def source_of(question: Question, settings: Settings, model: Any) -> Any:
-    """Convert the input of ``question`` to the argument of ``explain`` for ``model`` and return it: a picture, a clip, a crop, a text, a
-    pair of texts, or pictures or a video with a text.
-    """
-    if question.image is not None and question.text is not None and question.video:
-        return PicturePrompt(Clip(open_video(question.image, settings)), question.text)
-    if question.image is not None and question.text is not None and is_packed(question.image):
-        return PicturePrompt(open_pictures(question.image, settings), question.text)
-    if question.image is not None:
-        given = open_alone(question.image, settings, model.details)
-        if not isinstance(given, Image.Image):
-            return given
-        whole = given if question.window is None else WindowedPicture(given, *question.window)
-        shown = whole if question.crop is None else Crop(whole, question.crop)
-        return shown if question.text is None else PicturePrompt(shown, question.text)
-    text = question.text or ""
-    return text if question.text_pair is None else TextPair(text, question.text_pair)
-
-
-def reference_of(question: Question, settings: Settings) -> Image.Image | str | None:
-    """Return the picture or text to which the input of a question is compared; None if there is none."""
-    return question.reference_text if question.reference is None else open_picture(question.reference, settings)
 
 
 @contextmanager

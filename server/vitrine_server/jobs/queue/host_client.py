@@ -9,6 +9,7 @@ from vitrine_server.http.problems import OUT_OF_MEMORY, Problem
 from vitrine_server.jobs.catalogue.model_facts import ModelFacts, ResidentModel
 from vitrine_server.jobs.catalogue.model_registry import ModelEntry
 from vitrine_server.jobs.failures import interrupted, load_problem
+from vitrine_server.jobs.feed import Feed
 from vitrine_server.jobs.host.interface import (
     DropRequest,
     Host,
@@ -42,6 +43,7 @@ class HostClient:
         """``room`` is that for models on the host's device."""
         self._scheduler, self._host, self._room = scheduler, host, room
         self._shortages: tuple[int | None, Mapping[str, int]] = (None, {})  # the process that last told of them, and how many by outcome
+        self._told_to_wait: dict[str, Feed] = {}  # the feeds of the models whose followers know that they wait
         self._at_start = 0  # memory of the host in bytes once it had loaded its models
 
     def watch(
@@ -99,6 +101,14 @@ class HostClient:
             return None
 
         return follow(self._host.ask(request, watch), handle_each)
+
+    def tell_what_waits(self) -> None:
+        """Tell those who follow the loading of a model that has no room yet what it waits for, once."""
+        for entry in self._scheduler.loads_without_room(self._room.may_begin):
+            if not self._room.is_elsewhere(entry) and self._told_to_wait.get(entry.name) is not entry.feed:
+                self._told_to_wait[entry.name] = entry.feed
+                text = f"{entry.name_to_show} waits for memory: it is loaded once work under way with other models has ended"
+                self._scheduler.registry.tell(entry, "progress", {"text": text})
 
     def _count_moves(self, models: Mapping[str, ResidentModel]) -> None:
         """Count the models that came to the device, left it for host memory or were dropped, since the host last said what it holds."""

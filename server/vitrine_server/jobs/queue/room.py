@@ -29,7 +29,7 @@ class Room:
         False for a model that the device cannot hold while a larger one has room for it, and for one that could not be loaded and that
         another host holds.
         """
-        if self._is_elsewhere(entry):
+        if self.is_elsewhere(entry):
             return False
         busy, pinned, budget = self._there(begun), self._pinned(), self._host.budget
         busy |= {each.name: each.bytes or 0 for each in self._under_way}
@@ -42,7 +42,7 @@ class Room:
 
     def has_spare_room(self, entry: ModelEntry) -> bool:
         """Return whether the model of ``entry`` fits next to all that are on the device, so that none has to leave for it."""
-        if self._is_elsewhere(entry):
+        if self.is_elsewhere(entry):
             return False
         there, budget = self._there(self._scheduler.registry.all()), self._host.budget
         there |= {each.name: each.bytes or 0 for each in self._under_way}
@@ -76,7 +76,8 @@ class Room:
         pinned = self._scheduler.settings.pinned_models
         return self._there(entry for entry in self._scheduler.registry.all() if entry.name in pinned) if pinned else {}
 
-    def _is_elsewhere(self, entry: ModelEntry) -> bool:
+    def is_elsewhere(self, entry: ModelEntry) -> bool:
+        """Return whether the model of ``entry`` is for another host, which has more memory or holds it already."""
         return self._is_for_another_host(entry) or self.is_left(entry)
 
     def _is_for_another_host(self, entry: ModelEntry) -> bool:

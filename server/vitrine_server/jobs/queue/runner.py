@@ -90,7 +90,9 @@ class Runner(threading.Thread):
             with scheduler.change:
                 if scheduler.stopping:
                     return None
-                if (task := scheduler.take(has_room=self._room.may_begin)) is not None:
+                task = scheduler.take(has_room=self._room.may_begin)
+                self._client.tell_what_waits()
+                if task is not None:
                     return task
                 if is_tidy:
                     scheduler.change.wait(_IDLE_BEAT)
@@ -123,6 +125,7 @@ class Runner(threading.Thread):
         """
         task = self._scheduler.take(below, self._room.may_begin)
         if task is None:
+            self._client.tell_what_waits()
             return False
         before, began = self._in_between, time.monotonic()
         self._do(task, quick)

@@ -39,7 +39,7 @@ from vitrine_server.app import create_app, host_makers
 from vitrine_server.jobs.catalogue.model_source import ModelSource
 from vitrine_server.jobs.host import host_process
 from vitrine_server.jobs.host.processes import IMPORTED, START_METHOD
-from vitrine_server.jobs.queue import runner as runners
+from vitrine_server.jobs.queue import host_client
 from vitrine_server.settings import load_settings
 
 if START_METHOD == "forkserver":
@@ -67,7 +67,7 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
 @pytest.fixture
 def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
     """A model that nobody wants is ended at once."""
-    monkeypatch.setattr(runners, "GRACE", 0.2)
+    monkeypatch.setattr(host_client, "GRACE", 0.2)
 
 
 def ask(site: Site, *words: str, wait: bool = False, **fields: Any) -> Any:
