@@ -410,6 +410,53 @@ def test_room_is_made_before_a_model_is_loaded() -> None:
     assert places(residency) == {"d": "host", "e": "device", "f": "device", "g": "device"}
 
 
+def test_copies_in_host_memory_stay_where_a_model_that_comes_through_has_room_next_to_them() -> None:
+    """It is there for a moment alone, in what is kept free for computing, which waits."""
+    residency = Residency(0.5, memory(2, 4))
+    for name in "abc":
+        residency.add(name, MadeUp(GPU))
+    assert places(residency) == {"a": "host", "b": "host", "c": "device"}
+    residency.make_room_for("d", SIZE, GPU)
+    assert places(residency) == {"b": "host", "c": "host"}  # c has left for it, and there is room for two
+    residency.add("d", MadeUp(GPU))
+    residency.make_room_for("e", SIZE, GPU)
+    assert places(residency) == {"c": "host", "d": "host"}
+    residency.drop({"c", "d"})
+    for name in "fg":
+        residency.add(name, MadeUp(GPU))
+    residency.make_room_for("h", 3 * SIZE - 1, CPU)
+    assert list(places(residency)) == ["g"]
+
+
+def test_a_model_for_which_host_memory_is_too_small_is_refused_before_others_leave() -> None:
+    """It comes through host memory: a system that is out of it ends the process, with all its models."""
+    others = [0]
+    residency = Residency(1.0, lambda device: DeviceMemory(9 * SIZE) if device == GPU else DeviceMemory(4 * SIZE, others[0]))
+    for name in "ab":
+        residency.add(name, MadeUp(GPU))
+    assert residency.make_room(GPU)
+    others[0] = 2 * SIZE  # another process has come
+    words = r"c takes 1\.2e-06 GB, and comes to cuda by way of the machine's memory, which has 1\.6e-06 GB in all, of which other .* 8e-07"
+    with pytest.raises(MemoryShortageError, match=words):
+        residency.make_room_for("c", 3 * SIZE, GPU)
+    assert places(residency) == {"a": "host", "b": "device"}
+    residency.make_room_for("c", 2 * SIZE, GPU)
+    assert places(residency) == {"b": "device"}  # its copy made room
+    assert Residency(1.0, lambda device: DeviceMemory(9 * SIZE) if device == GPU else None).make_room_for("c", 9 * SIZE, GPU) is None
+
+
+def test_a_load_that_cannot_succeed_has_no_other_model_leave() -> None:
+    residency = Residency(1.0, memory(4, 9), pinned={"a"})
+    for name in "abc":
+        residency.add(name, MadeUp(GPU))
+    for size in (3.5, 4.5):  # next to the pinned one, and alone
+        with pytest.raises(MemoryShortageError):
+            residency.make_room_for("d", int(size * SIZE), GPU)
+        assert set(places(residency).values()) == {"device"}
+        assert not residency.make_room(GPU, int(size * SIZE))
+        assert set(places(residency).values()) == {"device"}
+
+
 def test_an_earlier_model_of_that_name_makes_room_for_it() -> None:
     residency = Residency(1.0, memory(2, 9))
     for name in "ab":
