@@ -256,9 +256,14 @@ class ModelHost:
     def rest(self) -> None:
         """Choose the number of CPU threads by the cores that other processes leave, and some seconds after the last answer return to a GPU
         what torch's allocator keeps for later, so that other processes find it. Called now and then while the host is idle.
+
+        Raises DeviceLostError if the GPU has gone meanwhile, so that the next question does not have to find that out.
         """
         self._cores.fit(None)
-        if self._device.type != "cpu" and self._answered_at is not None and time.monotonic() - self._answered_at >= _REST_SECONDS:
+        if not self._has_begun or self._device.type == "cpu":
+            return
+        check_device(self._device)
+        if self._answered_at is not None and time.monotonic() - self._answered_at >= _REST_SECONDS:
             self._answered_at = None
             release_memory()
 

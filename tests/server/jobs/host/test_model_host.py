@@ -143,6 +143,7 @@ def test_an_idle_host_returns_memory_once_and_some_seconds_after_its_last_answer
     clock, released, entered = [100.0], list[float](), list[str]()
     monkeypatch.setattr("vitrine_server.jobs.host.model_host.time.monotonic", lambda: clock[0])
     monkeypatch.setattr("vitrine_server.jobs.host.model_host.release_memory", lambda: released.append(clock[0]))
+    monkeypatch.setattr(model_host, "check_device", lambda device: None)
     monkeypatch.setattr("vitrine_server.jobs.host.model_host.on_device", lambda device: (entered.append(str(device)), nullcontext())[1])
     host = ModelHost(load, load_settings({"device": "cpu"}, {}))
 
