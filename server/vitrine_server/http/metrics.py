@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import get_args
 
-from prometheus_client import CollectorRegistry, Counter, Gauge, Summary, disable_created_metrics, generate_latest
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, Summary, disable_created_metrics, generate_latest
 from prometheus_client.exposition import CONTENT_TYPE_PLAIN_0_0_4
 
 from explainers.models.passes import Outcome
@@ -17,6 +17,8 @@ _WATCHED_REFUSALS = ("queue-full", "disk-full")
 _WATCHED_ENDS = ("worker-ended", "worker-hung", "device-lost")
 PLACES = ("device", "host", "disk")
 SHORTAGE_OUTCOMES = get_args(Outcome)
+#: Upper bounds, in seconds, of the buckets of times: two in each power of ten, since each is a series for every label.
+_SECONDS = (0.1, 0.3, 1, 3, 10, 30, 100, 300)
 disable_created_metrics()  # type: ignore[no-untyped-call]  # a second series for each, with the time of its first count
 
 
@@ -38,8 +40,13 @@ class Metrics:
     def __init__(self) -> None:
         self._registry = CollectorRegistry()
         self._requests = Counter("vitrine_requests", "Answered HTTP requests.", ("method", "route", "status"), registry=self._registry)
-        self._seconds = Summary("vitrine_explanation_seconds", "Time spent on explanations.", ("state",), registry=self._registry)
-        self._waits = Summary("vitrine_queue_wait_seconds", "Time that explanations waited for their first turn.", registry=self._registry)
+        self._seconds = Histogram(
+            "vitrine_explanation_seconds", "Time spent on explanations.", ("state",), buckets=_SECONDS, registry=self._registry
+        )
+        waits = "Time that explanations waited for their first turn."
+        self._waits = Histogram("vitrine_queue_wait_seconds", waits, buckets=_SECONDS, registry=self._registry)
+        loads = "Time in which models were loaded from disk, their first pass included."
+        self._loads = Histogram("vitrine_model_load_seconds", loads, ("device",), buckets=_SECONDS, registry=self._registry)
         self._methods = Summary("vitrine_method_seconds", "Time spent on maps.", ("method",), registry=self._registry)
         self._refusals = Counter("vitrine_refusals", "Refused requests.", ("reason",), registry=self._registry)
         self._reused = Counter("vitrine_answers_reused", "Questions that a finished explanation answered.", registry=self._registry)
@@ -89,6 +96,10 @@ class Metrics:
         for known in PLACES:  # those of a device exist from 0 on, as soon as a model comes to it
             self._moves.labels(known, device)
         self._moves.labels(place, device).inc()
+
+    def model_loaded(self, device: str, seconds: float) -> None:
+        """Count one model that was loaded from disk to ``device``, and the ``seconds`` that it took."""
+        self._loads.labels(device).observe(seconds)
 
     def memory_was_short(self, device: str, times: Mapping[str, int]) -> None:
         """Count the ``times`` that ``device`` had too little memory, by what became of it: one of :data:`SHORTAGE_OUTCOMES`."""

@@ -40,6 +40,7 @@ class DeviceBudget:
     room        what the weights of models may take
     peaks       the most that a recent use of each model on it took beyond the weights, by name, where that is measured
     start_room  what the weights may take at first, before anything was measured; so much at least where some of them cannot leave
+    cached      what torch's allocator holds and no tensor uses
     """
 
     device: str
@@ -49,6 +50,7 @@ class DeviceBudget:
     room: int
     peaks: Mapping[str, int] = field(default_factory=dict)
     start_room: int = 0
+    cached: int = 0
 
 
 @dataclass(frozen=True)

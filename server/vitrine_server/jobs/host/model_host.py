@@ -359,9 +359,9 @@ def _say_the_same(residents: Residents, last: Residents) -> bool:
     now, before = residents.budget, last.budget
     if now is None or before is None or residents != replace(last, budget=now):
         return residents == last
-    is_alike = now == replace(before, others=now.others, headroom=now.headroom, room=now.room, start_room=now.start_room)
-    moved = max(abs(now.others - before.others), abs(now.headroom - before.headroom), abs(now.room - before.room))
-    return is_alike and moved <= now.total * NEWS_SHARE
+    changing = ("others", "headroom", "room", "start_room", "cached")
+    is_alike = now == replace(before, **{name: getattr(now, name) for name in changing})
+    return is_alike and max(abs(getattr(now, name) - getattr(before, name)) for name in changing) <= now.total * NEWS_SHARE
 
 
 def part_of_device(settings: Settings, device: torch.device) -> float:

@@ -74,7 +74,7 @@ class Residency:
         headroom = self._headroom.bytes_for(there | {newest} if newest else there, device, available)
         peaks = {name: peak for name in there if (peak := self._headroom.peak(name, device)) is not None}
         start_room = round(self._share * available)
-        return DeviceBudget(str(device), memory.total, memory.others, headroom, available - headroom, peaks, start_room)
+        return DeviceBudget(str(device), memory.total, memory.others, headroom, available - headroom, peaks, start_room, memory.cached)
 
     def make_room_for(self, name: str, wanted: int | None, device: torch.device) -> None:
         """Have models leave until one of ``wanted`` bytes (None: not known) fits on ``device``, and in host memory, through which it comes;

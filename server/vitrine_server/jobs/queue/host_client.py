@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import time
 from collections.abc import Callable, Mapping
 
 from vitrine_server.http.problems import OUT_OF_MEMORY, Problem
@@ -138,6 +139,7 @@ class HostClient:
             if isinstance(message, LoadStage) and entry.state == "loading":  # else it is known, and only brought back into memory
                 registry.tell(entry, "progress", {"text": f"{entry.name_to_show} is {message.stage}", "stage": message.stage})
 
+        began = time.monotonic()
         try:
             try:
                 facts = self.follow(request, watch, handle)
@@ -153,6 +155,7 @@ class HostClient:
             return self._not_loaded(entry, lost.problem)
         except Exception as error:
             return self._not_loaded(entry, load_problem(entry.name, error))
+        self._scheduler.metrics.model_loaded(facts.device, time.monotonic() - began)
         self._room.take_back(entry)
         self._at_start = (self._at_start if before else 0) + self._own_memory() - before
         return None
