@@ -151,6 +151,18 @@ def test_each_time_that_memory_is_short_is_counted(sites: Sites) -> None:
         assert counted(site) == {"smaller-batch": 0, "recomputed": 2, "made-room": 0, "failed": 2}
 
 
+def test_what_may_be_a_shortage_is_tried_with_less_and_said_in_its_own_words_where_it_stays(site: Site, refused: Check) -> None:
+    """CuDNN's error where a workspace finds no memory, and where the GPU does not have an operation."""
+    words = "GET was unable to find an engine to execute this computation"
+    site.models.errors["backward"] = [RuntimeError(words)]
+    assert site.ask(png(), wait=True).json()["state"] == "done"
+    site.models.errors["forward"] = [RuntimeError(words)]
+    document = refused(site.ask(png(1), wait=True), 500, "explanation-failed")
+    assert words in document["detail"]
+    assert "Ask for less at once" in document["send"]
+    assert site.ask(png(1), wait=True).json()["state"] == "done"
+
+
 @pytest.mark.parametrize("which", NO_MEMORY)
 def test_out_of_memory_twice_is_said(site: Site, refused: Check, which: str) -> None:
     site.models.errors["forward"] = [NO_MEMORY[which](), NO_MEMORY[which]()]

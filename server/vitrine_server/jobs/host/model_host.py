@@ -237,7 +237,8 @@ class ModelHost:
             self._told = residents
 
     def _residents(self) -> Residents:
-        return Residents(self._models.resident(), self._models.budget(self._device), dict(Shortages.outcomes - self._shortages_before))
+        shortages = {str(outcome): count for outcome, count in (Shortages.outcomes - self._shortages_before).items()}
+        return Residents(self._models.resident(), self._models.budget(self._device), shortages)
 
     @contextmanager
     def _using(self, name: str, tell: Tell) -> Iterator[Any]:

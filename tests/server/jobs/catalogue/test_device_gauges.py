@@ -59,9 +59,9 @@ def test_seconds_are_counted_in_buckets_by_which_a_percentile_is_told() -> None:
         metrics.waited(seconds)
         metrics.model_loaded("cuda:0", seconds)
     shown = metrics.text([])
-    for name, labels in (("explanation", '{state="done",'), ("queue_wait", "{"), ("model_load", '{device="cuda:0",')):
+    for name, device, state in (("explanation", "", ',state="done"'), ("queue_wait", "", ""), ("model_load", 'device="cuda:0",', "")):
         for bound, count in (("0.1", 0), ("0.3", 1), ("1.0", 1), ("3.0", 2), ("300.0", 2), ("+Inf", 3)):
-            assert f'vitrine_{name}_seconds_bucket{labels}le="{bound}"}} {float(count)}' in shown
+            assert f'vitrine_{name}_seconds_bucket{{{device}le="{bound}"{state}}} {float(count)}' in shown
 
 
 def test_moves_are_counted_for_each_device_and_every_place_is_there_from_the_first_on() -> None:

@@ -15,9 +15,9 @@ import explainers
 from explainers.errors import MemoryShortageError
 from explainers.models.memory import DeviceMemory, bytes_of_weights, total_memory
 from explainers.models.passes import Shortages
-from tests.server.jobs.host.test_residency import GPU, MadeUp, memory, places
-from tests.server.jobs.host.test_residency import SIZE as MADE_UP_SIZE
 from tests.server.support.gated_models import image_model
+from tests.server.support.made_up_models import GPU, MadeUp, memory, places
+from tests.server.support.made_up_models import SIZE as MADE_UP_SIZE
 from vitrine_server.http.problems import Problem
 from vitrine_server.jobs.host import model_host
 from vitrine_server.jobs.host.interface import DropRequest, HostRequest, LoadRequest, Message, Residents, follow
