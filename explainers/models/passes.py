@@ -106,10 +106,15 @@ def unsettled_shortages() -> int:
     return len(_UNSETTLED.are_sure)
 
 
-def settle_shortages(outcome: Outcome, since: int) -> None:
-    """Note ``outcome`` as what became of the shortages that this thread has met since :func:`unsettled_shortages` was ``since``."""
+def settle_shortages(outcome: Outcome | None, since: int) -> None:
+    """Note ``outcome`` as what became of the shortages that this thread has met since :func:`unsettled_shortages` was ``since``; None: they
+    were none.
+    """
     are_sure = _UNSETTLED.are_sure[since:]
     del _UNSETTLED.are_sure[since:]
+    if outcome is None:
+        Shortages.count -= are_sure.count(True)
+        return
     mended = are_sure.count(False) if outcome in ("smaller-batch", "recomputed") else 0
     Shortages.count += mended
     Shortages.outcomes[outcome] += are_sure.count(True) + mended

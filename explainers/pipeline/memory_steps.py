@@ -15,13 +15,13 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from contextvars import ContextVar
 from functools import partial, wraps
-from typing import ParamSpec, TypeVar, get_args
+from typing import ParamSpec, TypeVar, cast, get_args
 
 from torch import Tensor
 
 from explainers.autograd.memory import OVERHEAD_FACTOR, bytes_recomputed, estimate_of_one, has_long_rows
 from explainers.autograd.recomputation import ReadsInsideError, reason_against_recomputation
-from explainers.errors import MemoryShortageError, may_lack_memory
+from explainers.errors import MemoryShortageError, may_lack_memory, ran_out_of_memory
 from explainers.models.memory import free_memory, total_memory
 from explainers.models.model import Model
 from explainers.models.passes import (
@@ -78,6 +78,9 @@ def explain_in_steps(model: Model, tensors: Mapping[str, Tensor], count: int, ex
         tried = attempt(partial(explain_part, first, 1, True))
         if isinstance(tried, Ran):
             settle_shortages("recomputed", since)
+        elif may_lack_memory(failed) and not ran_out_of_memory(tried):  # a method that cannot do with less says that memory is short
+            settle_shortages(None, since)
+            raise cast("Exception", failed)
         else:
             if isinstance(tried, MemoryShortageError) or may_lack_memory(tried):
                 raise tried
@@ -125,6 +128,9 @@ def _run_with_less(model: Callable[[], Model], run: Callable[[], T]) -> T:
         if isinstance(tried, Ran):
             settle_shortages("smaller-batch" if how == "rows" else "recomputed", since)
             return tried.result
+    if may_lack_memory(error) and not ran_out_of_memory(tried):
+        settle_shortages(None, since)
+        raise error
     if may_lack_memory(tried):
         raise tried
     if isinstance(error, MemoryShortageError):

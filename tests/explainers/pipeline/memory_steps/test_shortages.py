@@ -203,6 +203,21 @@ def test_an_operation_that_a_gpu_does_not_have_is_said_in_its_own_words(
     assert Shortages.count == sum(outcomes.values()) == 0
 
 
+def test_a_method_that_cannot_do_with_less_does_not_make_a_shortage_of_it(outcomes: Counter[str]) -> None:
+    """It says that memory is short, for which alone it would be asked to do with less."""
+
+    def fail(first: int, number: int, recomputed: bool) -> None:
+        raise MemoryShortageError("It cannot run here, since memory is short.") if recomputed else RuntimeError(NO_ENGINE)
+
+    errors = [RuntimeError(NO_ENGINE), *(MemoryShortageError("It cannot run here, since memory is short.") for _ in range(2))]
+    with pytest.raises(RuntimeError, match=f"^{NO_ENGINE}$"):
+        memory_steps.explain_in_steps(wrapped("vit"), inputs("vit", 1), 1, fail)
+    with pytest.raises(RuntimeError, match=f"^{NO_ENGINE}$"):
+        memory_steps.run_in_steps(lambda: wrapped("vit"), lambda: (_ for _ in ()).throw(errors.pop(0)))
+    settle_shortages("failed", 0)
+    assert Shortages.count == sum(outcomes.values()) == 0
+
+
 def test_a_shortage_in_the_last_step_is_said_as_one_though_the_first_was_unclear(outcomes: Counter[str]) -> None:
     def fail(first: int, number: int, recomputed: bool) -> None:
         raise torch.OutOfMemoryError(FULL) if recomputed else RuntimeError(NO_ENGINE)
