@@ -15,7 +15,7 @@ from tests.explainers.support.own_texts import Words
 from tests.explainers.support.own_vit import RECIPE, D
 
 TARGET, HEADS = 2, 2
-#: A function of queries, keys and values (B, heads, tokens, width) and the scores of the block before, to what attention gives and its scores.
+#: From queries, keys and values (B, heads, tokens, width) and the scores of the block before: what attention gives, and its scores.
 Form = Callable[[Tensor, Tensor, Tensor, Tensor | None], tuple[Tensor, Tensor]]
 
 
