@@ -113,7 +113,7 @@ def bilinear() -> nn.Module:
 def bilinear_twin(t: Twin, x: Tensor) -> Tensor:
     matrix = torch.cat(list(normal(4, D, D, seed=47)), 1)  # (D, 4 D)
     inner = t.linear(lambda y: (y @ matrix).unflatten(-1, (4, D)), x)
-    return t.plus(t.total(t.mul(inner, x.flip(1).unsqueeze(-2)), -1), V[:4])
+    return t.plus(t.total_of_products(t.mul(inner, x.flip(1).unsqueeze(-2)), -1), V[:4])
 
 
 def products(name: str, function: Function, left: Callable[[Tensor], Tensor], right: Callable[[Tensor], Tensor]) -> Case:

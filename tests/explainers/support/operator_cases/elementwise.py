@@ -119,13 +119,13 @@ GATES = [
     Case("inplace-hardsigmoid", lambda: in_place(lambda y: F.hardsigmoid(y, inplace=True)), lambda t, x: t.gate(F.hardsigmoid, x)),
     gate("sigmoid_", lambda x: torch.sigmoid_(x * 1.0)),
     gate("method-sigmoid_", in_place(lambda y: y.sigmoid_())),
-    Case("quick-gelu", lambda: lambda x: x * torch.sigmoid(1.702 * x), lambda t, x: t.gated(x, t.gate(torch.sigmoid, 1.702 * x))),
+    Case("quick-gelu", lambda: lambda x: x * torch.sigmoid(1.702 * x), lambda t, x: t.act(lambda y: y * torch.sigmoid(1.702 * y), x)),
     Case(
         "gelu-new",
         lambda: gelu_new,
-        lambda t, x: t.gated(t.times(x, 0.5), 1 + t.gate(torch.tanh, math.sqrt(2 / math.pi) * (x + 0.044715 * x**3))),
+        lambda t, x: t.act(gelu_new, x),
     ),
-    Case("gelu-by-erf", lambda: gelu_by_erf, lambda t, x: t.gated(t.times(x, 0.5), 1 + t.gate(torch.erf, x / math.sqrt(2)))),
+    Case("gelu-by-erf", lambda: gelu_by_erf, lambda t, x: t.act(gelu_by_erf, x)),
     Case("glu", lambda: F.glu, lambda t, x: t.gated(x[..., :3], t.gate(torch.sigmoid, x[..., 3:]))),
     Case("glu-dim", lambda: lambda x: F.glu(x[:, :4], dim=1), lambda t, x: t.gated(x[:, :2], t.gate(torch.sigmoid, x[:, 2:4]))),
     Case("swiglu", lambda: lambda x: F.silu(x @ W) * (x @ W.mT), lambda t, x: t.mul(t.act(F.silu, times_w(t, x)), times_w(t, x, W.mT))),
@@ -134,7 +134,7 @@ GATES = [
     Case(
         "geglu-by-hand",
         lambda: lambda x: (x @ W) * gelu_by_erf(x),
-        lambda t, x: t.mul(times_w(t, x), t.gated(t.times(x, 0.5), 1 + t.gate(torch.erf, x / math.sqrt(2)))),
+        lambda t, x: t.mul(times_w(t, x), t.act(gelu_by_erf, x)),
     ),
 ]
 SUMS = [
