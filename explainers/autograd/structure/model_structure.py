@@ -30,9 +30,9 @@ from explainers.autograd.structure.attention_plan import (
     BlockPlan,
     attention_outside,
     has_shortcuts,
-    keeps_inner_order,
     plan_of,
     softmaxes_in,
+    usual_products,
 )
 from explainers.autograd.structure.attention_products import (
     Unreadable,
@@ -57,6 +57,7 @@ from explainers.autograd.structure.bias_rows import (
 )
 from explainers.autograd.structure.biases import BiasFacts, are_all_tokens, facts_of_biases
 from explainers.autograd.structure.class_attention import ClassAttention, class_attention, class_attentions
+from explainers.autograd.structure.inner_order import is_row_by_row, keeps_inner_order
 from explainers.autograd.structure.token_codes import Pull
 from explainers.autograd.structure.token_links import TokenLinks, come_from_elsewhere, links_in, reached_from
 from explainers.autograd.structure.two_row_attention import TwoRowAttention, two_row_attention
@@ -139,9 +140,11 @@ class ModelStructure:
         behind = [] if self._is_text else class_attentions(self._nodes, self._is_alone)
         pooling = pooling_products(self._nodes, self._users)
         known = self.attention_kind.no_map or self._block_kind.no_attention
-        plan = plan_of(self._nodes, self._shaped, [*behind, *pooling], self._pull, self._pull_all, known)
+        usual = usual_products(self._nodes, self._shaped)
+        by_row = is_row_by_row(self._nodes, usual, self._pull_all)
+        plan = plan_of(self._nodes, self._shaped, usual, [*behind, *pooling], self._pull, self._pull_all, known, by_row)
         read = [*behind, *(pooling if self._layout.class_token is None else [])]  # what else pools is read from a class token
-        inner_order = not plan.keeps_order or keeps_inner_order(self._nodes, self._pull)
+        inner_order = not plan.keeps_order or by_row or keeps_inner_order(self._nodes, self._pull)
         outside = attention_outside(self._nodes, read, self._users)
         places = not are_of_no_place(self._nodes)
         how = self._nodes, self._layout, self._block_kind, self._pull
