@@ -69,9 +69,17 @@ from explainers.models.structure.two_rows import SourceAndWritten
 
 #: What keeps the queries, keys and values of a block from being read, though it has a map: several attentions one after the other; one map
 #: of several products, or of weights made of several softmaxes; queries or keys of another width than values, or that are not the tokens
-#: in their order; weights of other axes than batch, heads, queries and keys, or of three, as torch.bmm takes them; weights that lie with keys before queries.
+#: in their order; weights of other axes than batch, heads, queries and keys, or of three, as torch.bmm takes them; weights that lie with
+#: keys before queries.
 NoParts = Literal[
-    "several attentions", "several products", "several softmaxes", "another width", "another order", "other axes", "three axes", "keys first"
+    "several attentions",
+    "several products",
+    "several softmaxes",
+    "another width",
+    "another order",
+    "other axes",
+    "three axes",
+    "keys first",
 ]
 
 
@@ -354,7 +362,8 @@ class ModelStructure:
 
     def _has_three_axes(self, block: int) -> bool:
         """Return whether weights meet values in a product of three axes, as of torch.bmm, in a ``block`` that has attention maps."""
-        if self._attentions[block] is not None and self._attentions[block].product is not None:
+        attention = self._attentions[block]
+        if attention is not None and attention.product is not None:
             return False
         try:
             products = products_of(self._nodes, self._nodes.blocks[block])
