@@ -32,7 +32,9 @@ def is_row_by_row(nodes: Nodes, usual: Sequence[Product | None], pull_all: Pull)
     if any(block.input.shape != blocks[0].input.shape for block in blocks) or has_shortcuts(nodes) or has_earlier_values(nodes, usual):
         return False
     for block, following in pairwise(blocks):
-        if block.passed_on is not block.output or not _is_in_order(pull_all, [following.input], [block.output], directions):
+        if block.output is None or block.passed_on is not block.output:
+            return False
+        if not _is_in_order(pull_all, [following.input], [block.output], directions):
             return False
     for block, product in zip(blocks, usual, strict=True):
         inner, tokens = _rows_inside(nodes, block), block.input.shape[-2]
