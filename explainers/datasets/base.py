@@ -102,7 +102,8 @@ class Dataset:
     task     the task of the models that it is for, by its name in ``explainers.models.tasks``; its inputs then name a place of the output.
              None: any
     lacks    annotations that other data sets of its form have and this one lacks, for example masks
-    is_ordered  whether the order of ``classes`` is that of the classes of models; False where it is only that of the alphabet
+    is_ordered  whether the order of ``classes`` is that of the classes of models; False where it is only that of the alphabet, and where a
+                model that names other classes is of other classes
     """
 
     kind: DatasetKind

@@ -104,6 +104,11 @@ class EvaluationSetup:
         """Return the classes of an input, ``sample``, that the plan explains; None if it explains a class that the model predicts."""
         return None if self.plan.target in ("predicted", "second") else self.classes.explained_classes(sample, self.plan.target)
 
+    def answered_class(self, logits: Tensor) -> ExplainedClass:
+        """Return the class with the largest of the ``logits`` (C,), or with the second largest if the plan explains that one."""
+        order = logits.argsort(descending=True, stable=True).tolist()
+        return ExplainedClass((order[1 if self.plan.target == "second" and len(order) > 1 else 0],))
+
     def at_place_of(self, sample: Sample) -> EvaluationSetup:
         """Return this setup for a model that is asked about the place of its output that ``sample`` names; the setup itself if it names
         none.
@@ -184,8 +189,7 @@ def rows_of(setup: EvaluationSetup, index: int) -> list[EvaluationRow]:
         )
     logits = setup.answers(sample.model_input)
     order = logits.argsort(descending=True, stable=True).tolist()
-    said = order[1 if setup.plan.target == "second" and len(order) > 1 else 0]
-    targets = [ExplainedClass((said,))] if explained_classes is None else explained_classes
+    targets = [setup.answered_class(logits)] if explained_classes is None else explained_classes
     runners_up = [ExplainedClass((_first_outside(target, order),)) for target in targets]
     classes_to_explain = {entry.indices: entry for entry in [*targets, *(runners_up if "other" in setup.needs else [])]}
     places = {indices: place for place, indices in enumerate(classes_to_explain)}
