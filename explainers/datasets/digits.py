@@ -31,7 +31,10 @@ t10k-images-idx3-ubyte and t10k-labels-idx1-ubyte, each as it is or packed (.gz)
 or (--split train) train-images-idx3-ubyte and train-labels-idx1-ubyte
 """,
     source=Citation(
-        authors="LeCun et al.", year=1998, title="Gradient-Based Learning Applied to Document Recognition", venue="Proceedings of the IEEE 86"
+        authors="LeCun et al.",
+        year=1998,
+        title="Gradient-Based Learning Applied to Document Recognition",
+        venue="Proceedings of the IEEE 86",
     ),
     get="https://yann.lecun.com/exdb/mnist/",
     splits=("test", "train"),

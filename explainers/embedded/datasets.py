@@ -193,3 +193,20 @@ def sample_molecules(data: Folder) -> Dataset:
         return Sample(name=molecule["id"], text=molecule["text"], labels=(molecule["expected"],))
 
     return Dataset(kind="molecule", length=len(listed), classes=MUTAGENICITY, read=read)
+
+
+@dataset("sample-questions", title="Sample questions", kind="text", gives=())
+def sample_questions(data: Folder) -> Dataset:
+    """Questions about a picture, as the pages offer them, for vision-language models that know rendered scenes, such as scenes-llava. The
+    answer is the model's own. They are few: intervals are wide.
+
+    ``data`` is not used, because the inputs are computed. Returns the :class:`Dataset`.
+    """
+    path, listed = _samples("questions")
+
+    def read(number: int) -> Sample:
+        question = listed[number]
+        with Image.open(path / question["image"]) as picture:
+            return Sample(name=question["id"], image=picture.convert("RGB"), text=question["text"])
+
+    return Dataset(kind="text", length=len(listed), read=read, task="image-text-to-text")

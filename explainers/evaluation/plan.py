@@ -206,7 +206,7 @@ def reason_against_task(task: str | None, data: Dataset) -> str | None:
     """Return why a data set cannot be used with models of this task (None: models with one answer to an input); None if it can."""
     if data.task is None or data.task == task:
         return None
-    return f"its inputs are asked at a place, which needs a model of the task {data.task}"
+    return f"its inputs need a model of the task {data.task}"
 
 
 def reason_against_target(target: str, data: Dataset, kind: str) -> str | None:
