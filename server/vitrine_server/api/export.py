@@ -78,8 +78,8 @@ def summary(explanation_id: ExplanationId, services: Use) -> DocumentResponse:
     """Summarise the explanation with this id for a list: question and answer, without maps. ``page`` is the page that shows it.
 
     ``methods`` is the number of methods, ``controls`` that of random maps shown with them, ``maps`` that of all maps. ``about`` is the same
-    for all explanations of one picture or text. ``map`` is the address of the picture of one map; ``words`` are the first words of a text
-    with their scores.
+    for all explanations of one picture or text. ``map`` is the address of the picture of one map, of a molecule too; ``words`` are the
+    first words of another text with their scores.
     """
     document = find_document(explanation_id, services)
     source = document.get("input", {"kind": None})
@@ -98,16 +98,22 @@ def summary(explanation_id: ExplanationId, services: Use) -> DocumentResponse:
         short["excerpt"] = textwrap.shorten(source["text"], EXCERPT_CHARACTERS, placeholder=" …")
         picture = stored_file(explanation_id, COPY, services) if "picture" in source else None
         short["about"] = _digest(source["text"].encode("utf-8", "replace") + (picture or b""))
-        if best is not None:
+        if best is not None and "drawing" in source.get("molecule", {}):
+            short["map"] = _map_address(document, best, 2 * THUMBNAIL_SIDE, services)  # thin lines: for screens of two pixels a point
+        elif best is not None:
             short["words"] = _scored_words(document, best)
     elif (picture := stored_file(explanation_id, COPY, services)) is not None:
         short["thumbnail"] = services.settings.address(f"/api/explanations/{explanation_id}/thumbnail.jpg")
         short["about"] = _digest(picture)
         if best is not None and stored_file(explanation_id, SEEN, services) is not None:
-            which = f"target={quote(best['target'], safe='')}&size={THUMBNAIL_SIDE}"
-            path = f"/api/explanations/{explanation_id}/maps/{quote(best['method'], safe='')}.png?{which}"
-            short["map"] = services.settings.address(path)
+            short["map"] = _map_address(document, best, THUMBNAIL_SIDE, services)
     return DocumentResponse(short)
+
+
+def _map_address(document: dict[str, Any], entry: dict[str, Any], size: int, services: Services) -> str:
+    """Return the address of the picture, ``size`` pixels wide, of the map ``entry`` of an explanation."""
+    which = f"target={quote(entry['target'], safe='')}&size={size}"
+    return services.settings.address(f"/api/explanations/{document['id']}/maps/{quote(entry['method'], safe='')}.png?{which}")
 
 
 def _digest(data: bytes) -> str:

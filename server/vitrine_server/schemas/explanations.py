@@ -195,7 +195,7 @@ class ExplanationSummary(Schema):
     specs: list[str]
     excerpt: str = absent("Of a text.")
     about: str = absent("The same for all explanations of one picture or text.")
-    words: list[ScoredWord] = absent("The first ones of a text.")
+    words: list[ScoredWord] = absent("The first ones of a text that is no molecule.")
     thumbnail: str = absent("The address of the picture, small.")
     map: str = absent("The address of the picture of one map.")
 

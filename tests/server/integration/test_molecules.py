@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import io
 from collections.abc import Iterator
 from typing import Any
 
 import pytest
+from PIL import Image
 
 from explainers.models.inputs import molecules
 from tests.server.conftest import Site, png
@@ -42,6 +44,12 @@ def test_an_explanation_has_the_bonds_the_groups_and_a_plain_drawing(document: A
     assert part["drawing"]["svg"].startswith("<svg ")
     assert len(part["drawing"]["places"]) == 9
     assert [len(one["scores"]) for one in document["maps"]] == [10] * 3
+
+
+def test_a_summary_shows_its_map_and_no_letters_of_atoms(site: Site, document: Any) -> None:
+    summary = site.get(f"/api/explanations/{document['id']}/summary")
+    assert Image.open(io.BytesIO(site.client.get(summary["map"]).content)).width == 320
+    assert "words" not in summary
 
 
 def test_the_studies_of_texts_are_those_of_molecules(site: Site, document: Any) -> None:
