@@ -93,7 +93,7 @@ def test_what_cannot_be_set_against_another_says_why() -> None:
     with pytest.raises(ExplainerError, match="difference of logits"):
         make_plan(model, data, [SPEC], ["mif"], target="contrast", explains="probability")
     asked_elsewhere = Dataset(name="answers", kind="text", length=1, read=lambda _: SAMPLE, gives=("class",), task="question-answering")
-    with pytest.raises(ExplainerError, match="answers does not suit masked: its inputs are asked at a place"):
+    with pytest.raises(ExplainerError, match="answers does not suit masked: its inputs need a model of the task"):
         make_plan(model, asked_elsewhere, [SPEC], ["mif"])
     plain = Dataset(name="texts", kind="text", length=1, read=lambda _: SAMPLE, gives=("class",))
     with pytest.raises(ExplainerError, match="sets no class against another"):
