@@ -396,19 +396,19 @@ class Measurement:
             class_of=setup.classes.class_of,
         )
 
-    def _maps_of(self, other: ExplainedClass) -> list[Attribution]:
-        """Return the maps of another class of the same input, one for each method."""
+    def _maps_of(self, others: Sequence[ExplainedClass]) -> list[list[Attribution]]:
+        """Return the maps of other classes of the same input: for each class one for each method."""
         setup = self.setup
         explanation: Explanation = explain(
             setup.model,
             self.sample.model_input,
-            setup.target_of(other),
+            [setup.target_of(other) for other in others],
             list(setup.plan.methods),
             prompts=setup.prompts,
             seed=self.index,
             cancelled=setup.cancelled,
         )
-        return [explanation[spec] for spec in setup.plan.methods]
+        return [[explanation[spec, place] for spec in setup.plan.methods] for place in range(len(others))]
 
     def probabilities(self, logits: Tensor) -> Tensor:
         """Return calibrated probabilities for logits (..., C), as the model reports them."""

@@ -56,7 +56,7 @@ class RemovedParts:
     whole     the logits for the whole picture, (C,)
     maps      the maps of the explained class by M methods
     ask       function from a picture to logits (C,)
-    explain   function from a class to its maps by the same methods
+    explain   function from classes to the maps of each by the same methods
     class_of  function from a label of the data set to the class; None if the model has no such class
     """
 
@@ -66,7 +66,7 @@ class RemovedParts:
     whole: Tensor
     maps: Sequence[Attribution]
     ask: Callable[[Image.Image], Tensor]
-    explain: Callable[[ExplainedClass], Sequence[Attribution]]
+    explain: Callable[[Sequence[ExplainedClass]], Sequence[Sequence[Attribution]]]
     class_of: Callable[[str | int], ExplainedClass | None]
 
     def of(self, need: str) -> Tensor | None:
@@ -119,7 +119,7 @@ class RemovedParts:
 
     def _answer_part_scores(self) -> Tensor:
         answer = int(self.whole.argmax())
-        maps = self.maps if answer in self.target.indices else self.explain(ExplainedClass((answer,)))
+        maps = self.maps if answer in self.target.indices else self.explain([ExplainedClass((answer,))])[0]
         return _sums(maps, self._pixels_of_parts)
 
     def _rival_scores(self) -> Tensor | None:
@@ -133,7 +133,8 @@ class RemovedParts:
         if not (left[0, 0] < left[1, 0] and left[1, 1] < left[0, 1]):
             return None  # the model does not go by these parts, so that nothing is known of its maps
         is_spoken_for = torch.tensor([[part in names for part in self.parts.pieces] for _, names in rivals])
-        sums = [_sums(self.explain(rival), self._pixels_of_parts)[:, :-1] @ is_spoken_for.double().T for rival, _ in rivals]
+        of_rivals = self.explain([rival for rival, _ in rivals])
+        sums = [_sums(maps, self._pixels_of_parts)[:, :-1] @ is_spoken_for.double().T for maps in of_rivals]
         return torch.stack(sums, 2)
 
     # --- answers without parts ----------------------------------------------------------------------------------------

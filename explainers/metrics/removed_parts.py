@@ -76,8 +76,8 @@ def _checks(
     parts, ground = part_scores[:, None, :-1] > edges, ground_scores[:, None] > edges
     for_answer = answer_part_scores[:, None, :-1] > THRESHOLDS[:, None] * answer_part_scores[:, None, -1:]
 
-    shares = (parts[:, :, None] & sufficient[:, None]).sum(-1) / sufficient.sum(-1)[:, None]  # (B, T, S)
-    csdc = shares.amax(-1).double() if shares.shape[-1] else torch.zeros(parts.shape[:2], dtype=torch.float64)
+    shares = (parts[:, :, None] & sufficient[:, None]).sum(-1).double() / sufficient.sum(-1)[:, None]  # (B, T, S)
+    csdc = shares.amax(-1) if shares.shape[-1] else torch.zeros(parts.shape[:2], dtype=torch.float64)
     is_right = target.gather(1, logits.argmax(1, keepdim=True)).expand_as(csdc)
 
     bits = 2 ** torch.arange(parts.shape[-1] - 1, -1, -1)  # the last part changes fastest in a flattened table
@@ -87,7 +87,7 @@ def _checks(
 
     irrelevant = _is_irrelevant(torch.cat([part_falls, ground_falls], 1), _logit(logits, target))[:, None]
     number = irrelevant.sum(-1)
-    named = (torch.cat([parts, ground], 2) & irrelevant).sum(-1)
+    named = (torch.cat([parts, ground], 2) & irrelevant).sum(-1).double()
     distractibility = torch.where(number > 0, 1 - named / number.clamp(min=1), 0.0)
 
     values = torch.stack([torch.where(is_right, csdc, 0.0), preservation, deletion, distractibility], 1).double()
