@@ -53,7 +53,7 @@ def draw_pictures(
         maps = [explanation[spec, place] for place in range(len(targets)) for spec in here.plan.methods]
         if superpixels:
             pixels = here.tensors(sample.model_input)["pixel_values"][0]
-            maps = [_by_superpixel(attribution, find_superpixels(pixels, superpixels)) for attribution in maps]
+            maps = [by_superpixel(attribution, find_superpixels(pixels, superpixels)) for attribution in maps]
         figures.append(panel(explanation, maps, columns=len(here.plan.methods)))
         if len(figures) == count:
             return figures
@@ -63,7 +63,7 @@ def draw_pictures(
     return figures
 
 
-def _by_superpixel(attribution: Attribution, superpixels: Tensor) -> Attribution:
+def by_superpixel(attribution: Attribution, superpixels: Tensor) -> Attribution:
     """Return the map with the score of its superpixel, int64 (height, width), at each pixel."""
     assert attribution.patches is not None
     scores = attribution.scores[attribution.content].unflatten(0, attribution.patches)

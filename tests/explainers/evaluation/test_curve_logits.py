@@ -73,7 +73,7 @@ def test_superpixels_come_back_in_the_order_of_their_sums(model: explainers.Mode
     assert 3 < len(names) <= 30
     black = model.tensors(Image.new("RGB", (32, 32)))["pixel_values"][0]
     for method in range(3):
-        sums = {name: 0.0 for name in names}
+        sums = dict.fromkeys(names, 0.0)
         for row in range(32):
             for column in range(32):
                 sums[int(segments[row, column])] += float(scores[method, row // 8 * 4 + column // 8]) / 64

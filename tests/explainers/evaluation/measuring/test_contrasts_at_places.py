@@ -9,15 +9,16 @@ from pathlib import Path
 
 import pytest
 import torch
+from PIL import Image
 from scipy.stats import spearmanr
 from torch import Tensor
 
-from explainers import Contrast, ExplainerError
+from explainers import Contrast, ExplainerError, PicturePrompt
 from explainers.datasets import Dataset, Sample
 from explainers.evaluation.measuring import EvaluationSetup, rows_of
 from explainers.evaluation.plan import make_plan
 from explainers.evaluation.running import run
-from tests.support.task_models import masked
+from tests.support.task_models import llama, masked
 
 TEXT = "the good movie, not a [MASK] film"
 SPEC = "input_x_gradient"
@@ -98,3 +99,23 @@ def test_what_cannot_be_set_against_another_says_why() -> None:
     plain = Dataset(name="texts", kind="text", length=1, read=lambda _: SAMPLE, gives=("class",))
     with pytest.raises(ExplainerError, match="sets no class against another"):
         make_plan(model, plain, [SPEC], ["mif"], target="contrast")
+
+
+def test_a_whole_answer_is_no_class() -> None:
+    """What a language model writes has a value, to which scores may add up; there is no other class to compare it with."""
+    prompt = Sample(name="one", text="the good movie")
+    data = Dataset(name="prompts", kind="text", length=1, read=lambda _: prompt)
+    (row,) = rows_of(EvaluationSetup(llama(), data, make_plan(llama(), data, ["input_x_gradient:libra"], ["completeness"])), 0)
+    result = explainers.explain(llama(), prompt.text, methods=["input_x_gradient:libra"]).maps[0]
+    assert (row["target"], row["completeness"]) == (result.target, pytest.approx(result.completeness_error, abs=1e-5))
+    plan = make_plan(llama(), data, ["input_x_gradient"], ["completeness", "mif"])
+    with pytest.raises(
+        ExplainerError, match="prompts names no word of the answer of llama, and the whole answer is no class, about which mif is"
+    ):
+        rows_of(EvaluationSetup(llama(), data, plan), 0)
+
+
+def test_a_picture_with_a_text_is_one_input() -> None:
+    picture = Image.new("RGB", (8, 8))
+    assert Sample(name="a", image=picture, text="What is this?").model_input == PicturePrompt(picture, "What is this?")
+    assert Sample(name="a", image=picture).model_input is picture
