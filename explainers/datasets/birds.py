@@ -84,7 +84,9 @@ def _parts_of_classes(data: Folder) -> dict[int, dict[str, int]]:
     try:
         classes = {int(entry["class_idx"]): {part: int(entry["parts"][part]) for part in parts} for entry in entries}
     except (TypeError, KeyError, ValueError):
-        raise data.error_for(listing, f"a list of objects is needed with class_idx and parts: {', '.join(parts)}") from None
+        classes = {}
+    if not classes:
+        raise data.error_for(listing, f"a list of objects is needed with class_idx and parts: {', '.join(parts)}")
     return classes
 
 

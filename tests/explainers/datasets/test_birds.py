@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 
 import numpy as np
@@ -18,12 +19,16 @@ from tests.explainers.support.made_up_birds import made_up_birds
     [
         ("parts.json", '{"beak": [], "crest": []}', "whose keys are parts: beak, eye, foot, wing, tail"),
         ("classes.json", '[{"class_idx": 0, "parts": {"beak": 1}}]', "with class_idx and parts: beak, eye"),
-        ("classes.json", "[]", "lacks the class 3"),
+        ("classes.json", "[]", "with class_idx and parts: beak, eye"),
+        ("parts.json", "[]", "whose keys are parts"),
+        ("dataset_test.json", '[{"class_idx": 9}]', "lacks the class 9"),
     ],
 )
 def test_classes_of_birds_that_are_broken_are_refused(file: str, text: str, words: str, tmp_path: Path) -> None:
     made_up_birds(tmp_path, (3,))
     (tmp_path / file).write_text(text, "utf-8")
+    for pictures in ("test", "test_part_map"):
+        shutil.copytree(tmp_path / pictures / "3", tmp_path / pictures / "9")
     with pytest.raises(ExplainerError, match=words):
         open_dataset("funnybirds", tmp_path)[0]
 
