@@ -23,7 +23,7 @@ from explainers.evaluation.curve_logits import CurveLogits
 from explainers.evaluation.explained_classes import ClassLookup, ExplainedClass, labels_of, prompts_of
 from explainers.evaluation.graded_answers import GradedAnswers
 from explainers.evaluation.marked_parts import explained_mask, marked_words, other_masks
-from explainers.evaluation.plan import Plan, asks_again
+from explainers.evaluation.plan import FAMILIES_WITHOUT_CLASSES, Plan, asks_again
 from explainers.evaluation.removed_parts import RemovedParts
 from explainers.evaluation.sanity_maps import MAPS_OF_CHANGED_INPUTS
 from explainers.evaluation.token_sets import TokenSetAnswers
@@ -43,8 +43,6 @@ from explainers.records.targets import TargetLike
 #: The names of the curves that reports draw, as metrics take them.
 REPORT_CURVES = ("most", "left")
 EvaluationRow = dict[str, Any]
-#: The families of metrics that read a map and the number that it explains, and no probability of a class.
-_FAMILIES_WITHOUT_CLASSES = {"completeness", "concentration"}
 
 
 @dataclass(frozen=True)
@@ -123,7 +121,7 @@ class EvaluationSetup:
         if sample.at is None:
             if not isinstance(self.model.task, GeneratedAnswer):
                 return self
-            if about_classes := [metric.name for metric in self.metrics if metric.family not in _FAMILIES_WITHOUT_CLASSES]:
+            if about_classes := [metric.name for metric in self.metrics if metric.family not in FAMILIES_WITHOUT_CLASSES]:
                 raise ExplainerError(
                     f"{self.data.name} names no word of the answer of {self.model.name}, and the whole answer is no class, about which "
                     f"{', '.join(about_classes)} {'is' if len(about_classes) == 1 else 'are'}: measure completeness."

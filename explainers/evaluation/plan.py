@@ -63,6 +63,8 @@ _ANNOTATION_OF_NEED = {
 #: For each choice the treatment of texts that are longer than the model takes.
 LONG_TEXTS_IN_WORDS: dict[str, str] = {"windows": "read in windows", "cut": "cut to what it reads"}
 MAX_STEPS = 100
+#: The families of metrics that read a map and the number that it explains, and no probability of a class.
+FAMILIES_WITHOUT_CLASSES = {"completeness", "concentration"}
 _METRICS_OF_SEVERAL_METHODS = {"agreement"}  # metrics that compare the maps of several methods
 
 
@@ -270,6 +272,8 @@ def reason_against_metric(metric: Metric, data: Dataset, methods: int) -> str | 
     for fact in facts_needed(metric):
         if fact not in data.gives:
             return f"{data.name} gives no {fact}"
+    if data.task is not None and "class" not in data.gives and metric.family not in FAMILIES_WITHOUT_CLASSES:
+        return f"it is about classes, and {data.name} names none: the whole answer of a model is explained"
     if any(curve.superpixels for curve in metric.curves.values()) and not can_find_superpixels():
         return not_installed("it cuts pictures into superpixels by scikit-image", "segments").rstrip(".")
     if metric.name in _METRICS_OF_SEVERAL_METHODS and methods < 2:

@@ -32,7 +32,8 @@ def find_superpixels(pixels: Tensor, count: int) -> Tensor:
     low, high = pixels.amin(), pixels.amax()
     picture = ((pixels - low) / (high - low).clamp(min=torch.finfo(pixels.dtype).tiny)).permute(1, 2, 0).double().cpu().numpy()
     labels = torch.from_numpy(slic(picture, n_segments=count, start_label=0, channel_axis=-1).astype(np.int64))
-    return labels.unique(return_inverse=True)[1]
+    numbered: Tensor = labels.unique(return_inverse=True)[1]
+    return numbered
 
 
 def sum_over_superpixels(scores: Tensor, superpixels: Tensor) -> Tensor:

@@ -14,10 +14,11 @@ from scipy.stats import spearmanr
 from torch import Tensor
 
 from explainers import Contrast, ExplainerError, PicturePrompt
-from explainers.datasets import Dataset, Sample
+from explainers.datasets import Dataset, Sample, open_dataset
 from explainers.evaluation.measuring import EvaluationSetup, rows_of
-from explainers.evaluation.plan import make_plan
+from explainers.evaluation.plan import make_plan, reason_against_metric
 from explainers.evaluation.running import run
+from explainers.metrics import METRICS
 from tests.support.task_models import llama, masked
 
 TEXT = "the good movie, not a [MASK] film"
@@ -113,6 +114,14 @@ def test_a_whole_answer_is_no_class() -> None:
         ExplainerError, match="prompts names no word of the answer of llama, and the whole answer is no class, about which mif is"
     ):
         rows_of(EvaluationSetup(llama(), data, plan), 0)
+
+
+def test_of_questions_without_classes_only_sums_are_measured() -> None:
+    data = open_dataset("sample-questions")
+    assert {reason_against_metric(METRICS[name], data, 2) for name in ("completeness", "conservation")} == {None}
+    for name in ("mif", "srg", "class_correlation", "claim"):
+        assert reason_against_metric(METRICS[name], data, 2) is not None
+    assert reason_against_metric(METRICS["mif"], open_dataset("subject-verb"), 2) is None
 
 
 def test_a_picture_with_a_text_is_one_input() -> None:
