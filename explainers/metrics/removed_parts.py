@@ -128,7 +128,7 @@ _TITLES = {
 }
 _SHARED = (
     " A part is important if the map's sum over its pixels is above a share of its whole sum; of 80 shares from 1 to 50 % that one counts "
-    "at which the mean of the three other checks, and distractibility, add up to most."
+    "at which the mean of csdc, preservation_check and deletion_check is largest together with distractibility."
 )
 for _name, (_title, _words) in _TITLES.items():
     metric(
