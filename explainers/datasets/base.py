@@ -38,6 +38,26 @@ class AnnotatedObject:
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
+class RemovableParts:
+    """The parts of a picture that decide its class, with the same picture without any of them.
+
+    pieces         name of a part -> the masks of its pieces, bool (height, width), true where a piece is visible
+    without        function from names of parts to the picture without these parts
+    ground         the masks of the things around, which decide nothing
+    without_thing  function from the number of such a thing to the picture without it
+    sufficient     the smallest sets of parts of which each tells the class from all others
+    rivals         two other classes, each with those of the parts that speak for it, none of which is common to both; or empty
+    """
+
+    pieces: Mapping[str, tuple[Mask, ...]]
+    without: Callable[[frozenset[str]], Image.Image] = field(repr=False)
+    sufficient: tuple[frozenset[str], ...]
+    ground: tuple[Mask, ...] = ()
+    without_thing: Callable[[int], Image.Image] | None = field(default=None, repr=False)
+    rivals: tuple[tuple[str | int, frozenset[str]], ...] = ()
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
 class Sample:
     """One input of a data set, with its classes, masks and marked words.
 
@@ -53,6 +73,7 @@ class Sample:
     at         which place of the model's output is asked about, in the form that ``explainers.explain`` takes; None for models with one
                answer
     against    the answer that the first label is compared with, by name or index; None if it is compared with none
+    removable  the parts that can be left out of the picture; None if it is not known without them
     own_columns  further facts of the input, such as the columns of its row in a table of one's own, by name
 
     Raises ExplainerError if the size of a mask is not that of the image.
@@ -69,6 +90,7 @@ class Sample:
     pair_rationale: tuple[tuple[int, int], ...] | None = None
     at: str | None = None
     against: str | int | None = None
+    removable: RemovableParts | None = None
     own_columns: Mapping[str, str] = field(default_factory=dict)
 
     def __post_init__(self) -> None:

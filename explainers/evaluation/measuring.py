@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 import torch
+from PIL import Image
 from torch import Tensor
 
 from explainers.datasets import AnnotatedObject, Dataset, Sample
@@ -23,6 +24,7 @@ from explainers.evaluation.explained_classes import ClassLookup, ExplainedClass,
 from explainers.evaluation.graded_answers import GradedAnswers
 from explainers.evaluation.marked_parts import explained_mask, marked_words, other_masks
 from explainers.evaluation.plan import FAMILIES_WITHOUT_CLASSES, Plan, asks_again
+from explainers.evaluation.removed_parts import RemovedParts
 from explainers.evaluation.sanity_maps import MAPS_OF_CHANGED_INPUTS
 from explainers.evaluation.token_sets import TokenSetAnswers
 from explainers.metrics import Metric, RemovalCurve
@@ -368,6 +370,43 @@ class Measurement:
     def claimed_shares(self) -> Tensor:
         """The share of the input's parts that the claim of each map is about, (M,); 0 for a map that earns none."""
         return claimed_shares(self.setup.model, self.explanation, self.maps, self.index, self.setup.cancelled)
+
+    @cached_property
+    def removed_parts(self) -> RemovedParts | None:
+        """The source of answers about the picture without its parts; None if the data set cannot leave any out."""
+        record, setup = self.explanation.input, self.setup
+        if self.sample.removable is None or not isinstance(record, ImageInput):
+            return None
+        stop = checker(setup.cancelled)
+
+        def ask(picture: Image.Image) -> Tensor:
+            stop()
+            return setup.answers(picture)
+
+        return RemovedParts(
+            parts=self.sample.removable,
+            record=record,
+            target=self.target,
+            whole=self.explanation.logits.float().cpu().flatten(),
+            maps=self.maps,
+            ask=ask,
+            explain=self._maps_of,
+            class_of=setup.classes.class_of,
+        )
+
+    def _maps_of(self, others: Sequence[ExplainedClass]) -> list[list[Attribution]]:
+        """Return the maps of other classes of the same input: for each class one for each method."""
+        setup = self.setup
+        explanation: Explanation = explain(
+            setup.model,
+            self.sample.model_input,
+            [setup.target_of(other) for other in others],
+            list(setup.plan.methods),
+            prompts=setup.prompts,
+            seed=self.index,
+            cancelled=setup.cancelled,
+        )
+        return [[explanation[spec, place] for spec in setup.plan.methods] for place in range(len(others))]
 
     def probabilities(self, logits: Tensor) -> Tensor:
         """Return calibrated probabilities for logits (..., C), as the model reports them."""

@@ -24,6 +24,7 @@ from explainers.methods.requests import distinct_specs
 from explainers.methods.requirements import for_probability, variants
 from explainers.metrics import METRICS, Metric, find_metrics
 from explainers.metrics.registry import TENTHS_OF_ALL
+from explainers.metrics.removed_parts import PART_NEEDS
 from explainers.models.model import Model
 from explainers.models.removal.ways import How, ways_for
 from explainers.models.resizing import Resize, with_resize
@@ -57,6 +58,7 @@ _ANNOTATION_OF_NEED = {
     "cell": "cell",
     "rationale": "rationale",
     "passages": "rationale",
+    **dict.fromkeys(PART_NEEDS, "parts"),
 }
 #: For each choice the treatment of texts that are longer than the model takes.
 LONG_TEXTS_IN_WORDS: dict[str, str] = {"windows": "read in windows", "cut": "cut to what it reads"}

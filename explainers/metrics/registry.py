@@ -122,6 +122,7 @@ class Metric(Record, name="RunMetric"):
     unit       ``share``: values are printed in per cent; ``number``: as they are
     parts      for a metric of a whole data set: the names of the columns that its function returns for each map, (B, P). They are summed
                over inputs, and ``combine`` makes one value of the sums, (..., P) -> (...). Empty for a metric that is averaged over inputs
+    stem       the beginning of the names of its columns, if several metrics are computed from the same columns; empty: its name
     kinds      the kinds of input that it makes sense for
     compares_models  whether values of different models compare; they do not where a model sets the least and the largest value, as of AOPC
     """
@@ -139,13 +140,14 @@ class Metric(Record, name="RunMetric"):
     unit: Annotated[Unit, describe(kind=str)] = "share"
     parts: Annotated[tuple[str, ...], HIDDEN] = ()
     combine: Annotated[Callable[[NDArray[Any]], NDArray[Any]] | None, HIDDEN] = field(default=None, repr=False)
+    stem: Annotated[str, HIDDEN] = ""
     kinds: Annotated[tuple[str, ...], describe(is_required=False)] = ("image", "text", "molecule")
     compares_models: Annotated[bool, HIDDEN] = True
 
     @property
     def columns(self) -> tuple[str, ...]:
         """Names of the columns that hold the metric's values in a table of rows."""
-        return tuple(f"{self.name}.{part}" for part in self.parts) or (self.name,)
+        return tuple(f"{self.stem or self.name}.{part}" for part in self.parts) or (self.name,)
 
     @property
     def curves(self) -> dict[str, RemovalCurve]:

@@ -39,7 +39,7 @@ def test_every_data_set_has_a_sample() -> None:
     with_files = {name for name, entry in DATASETS.items() if entry.layout}
     assert with_files <= SAMPLES.keys(), "Add a made-up sample to SAMPLES of tests/explainers/support/made_up_datasets.py."
     assert SAMPLES.keys() <= with_files
-    made_here = {"scenes", "scenes-mosaic", "scenes-pairs", "marked-scenes", "votes", "subject-verb"}
+    made_here = {"scenes", "scenes-mosaic", "scenes-pairs", "scenes-parts", "marked-scenes", "votes", "subject-verb"}
     made_here |= {f"sample-{name}" for name in ("photos", "reviews", "molecules", "questions")}
     assert made_here == DATASETS.keys() - with_files
 

@@ -30,7 +30,7 @@ NAMES = {
     ),
     *("libragrad-ablation", "libragrad-sizes", "libragrad-mixer", "libragrad-ig", "libragrad-prompts", "libragrad-zebra-elephant"),
     *("ali-sst2", "ali-imdb", "ali-conservation", "ali-names"),
-    *("libragrad-measures", "libragrad-llama", "ali-mnist", "ali-bace"),
+    *("libragrad-measures", "libragrad-llama", "libragrad-funnybirds", "ali-mnist", "ali-bace"),
     *("ali-emotions", "ali-hate", "ali-sentiment", "ali-meld", "ali-semaine"),
 }
 ALLOWED = {**CHOICES, "resize": RESIZES, "long_texts": {"cut", "windows"}, "how": set(get_args(How))}
