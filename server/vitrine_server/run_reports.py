@@ -15,6 +15,7 @@ from explainers.evaluation.marks import best_methods, cannot_tell
 from explainers.evaluation.protocol_in_words import protocol_in_words
 from explainers.evaluation.reporting import EXAMPLES, REPORT, check_report
 from explainers.evaluation.statistics import rank_methods
+from explainers.methods.prompt_cosines import depends_on_other_prompts
 from explainers.methods.registry import is_control
 from explainers.methods.specs import Spec
 from vitrine_server.http.problems import Problem
@@ -58,7 +59,12 @@ class RunReport:
             figures = results[metric["name"]]
             results[metric["name"]] = {spec: {**figure, "tied": spec in marked} for spec, figure in figures.items()}
         methods = [
-            {**method, "readout": Spec.parse(method["spec"]).method, "control": is_control(method["spec"])}
+            {
+                **method,
+                "title": title_in_words(method),
+                "readout": Spec.parse(method["spec"]).method,
+                "control": is_control(method["spec"]),
+            }
             for method in self.report["methods"]
         ]
         protocol = protocol_in_words(self.report["plan"], self.report["kind"], self.report.get("removal"))
@@ -81,6 +87,15 @@ class RunReport:
         except (OSError, ValueError):
             raise Problem(422, "broken-examples", f"{path} cannot be read.", send="Make its reports again with vitrine evaluate.") from None
         return examples
+
+
+def title_in_words(method: dict[str, Any]) -> str:
+    """Return the title of a ``method`` of a report; where its map depends on the other prompts, that in words in place of the option."""
+    spec, title = Spec.parse(method["spec"]), str(method["title"])
+    if not depends_on_other_prompts(spec.options):
+        return title
+    others = Spec(spec.method, spec.rule, {name: value for name, value in spec.options.items() if name != "less"})
+    return others.title(f"{title.partition(' (')[0]}, minus the other prompts")
 
 
 #: The metrics on a method's page: the first of these that a run has of each kind, faithfulness and agreement with people's marks.

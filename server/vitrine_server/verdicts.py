@@ -8,9 +8,10 @@ from typing import Annotated, Literal
 
 from explainers.evaluation.marks import cannot_tell
 from explainers.json_records import INLINE, Record, describe
+from explainers.methods.prompt_cosines import depends_on_other_prompts
 from explainers.methods.specs import Spec
 from vitrine_server.method_ranking import MethodRanking, Place, RankingMetric
-from vitrine_server.run_reports import RunReport
+from vitrine_server.run_reports import RunReport, title_in_words
 
 #: A map counts as insensitive to weights from this rank correlation with itself under random weights on.
 MIN_STUCK_CORRELATION = 0.5
@@ -94,6 +95,7 @@ class PlacedMethod(Record):
     method: Annotated[RankedMethod, INLINE]
     place: Annotated[Place, INLINE]
     group: Group
+    comparing: Annotated[bool, describe("Whether its map depends on the other prompts, so that no page recommends it.")]
 
 
 @dataclass(frozen=True)
@@ -111,6 +113,7 @@ class Ranking(Record):
     level: Annotated[float, describe("That of the intervals: 0.95.")]
     cannot_tell: Annotated[str | None, describe("Why the metric cannot tell methods apart here, where it cannot.")]
     metric: RankingMetric
+    why: Annotated[str, describe("Why the metric decides, and how far it may be believed.")]
     second: RankingMetric | None
     random: float | None
     of: int
@@ -135,7 +138,7 @@ def verdict_in_words(ranking: MethodRanking) -> Ranking:
             trust.setdefault(Spec.parse(spec).method, spec)
 
     def ranked(spec: str) -> RankedMethod:
-        return RankedMethod(spec, Spec.parse(spec).method, methods[spec]["title"], methods[spec]["signed"], ranking.ranks[spec])
+        return RankedMethod(spec, Spec.parse(spec).method, title_in_words(methods[spec]), methods[spec]["signed"], ranking.ranks[spec])
 
     standing, report = ranking.standing(), ranking.run.report
     return Ranking(
@@ -148,6 +151,7 @@ def verdict_in_words(ranking: MethodRanking) -> Ranking:
         level=report["interval"]["level"],
         cannot_tell=cannot_tell(report, ranking.metric),
         metric=standing.metric,
+        why=ranking.why,
         second=standing.second,
         random=standing.random,
         of=len(levels),
@@ -155,7 +159,10 @@ def verdict_in_words(ranking: MethodRanking) -> Ranking:
         trust=[TrustedMethod(ranked(spec), standing.ranks[spec]) for spec in trust.values()],
         by_chance=[ranked(spec) for spec, level in levels.items() if level == _CHANCE],
         worse=[ranked(spec) for spec, level in levels.items() if level == _WORSE],
-        places=[PlacedMethod(ranked(spec), standing.ranks[spec], _group(level)) for spec, level in levels.items()],
+        places=[
+            PlacedMethod(ranked(spec), standing.ranks[spec], _group(level), depends_on_other_prompts(Spec.parse(spec).options))
+            for spec, level in levels.items()
+        ],
     )
 
 

@@ -49,15 +49,27 @@ export function tieLine({ places, metric, second }) {
  * @param {RunSummary} ranking
  * @param {Model[]} models
  */
-function facts({ metric, second, random, model, measured, date, weights_digest, places }, models) {
+function facts({ metric, why, second, random, model, measured, date, weights_digest, places }, models) {
   const unit = metric.unit === "share" ? "\u2009%" : "";
   const chance = random === null ? "" : ` Chance: ${shortly(random, metric.unit)}${unit}.`;
   const title = models.find(({ name }) => name === model)?.title ?? model;
   const ties = tieLine({ places, metric, second });
+  const notRecommended = places
+    .filter(({ group, comparing }) => group === "first" && comparing)
+    .map(({ title }) => title);
   const isOld = isOfEarlierModel({ model, weights_digest }, models);
   return [
     el("p", {}, el("strong", {}, `${metric.title}: `), unbroken(`${metric.line}${chance}`)),
+    el(
+      "p",
+      { class: "why" },
+      unbroken(`${why} `),
+      el("a", { href: "/leaderboard/figures#truth" }, "How this was tested"),
+    ),
     ties ? el("p", {}, unbroken(ties)) : null,
+    notRecommended.length
+      ? el("p", {}, `Not recommended: ${notRecommended.join(", ")}. Its map changes with the other prompts.`)
+      : null,
     el("p", {}, `Measured with ${title} on ${measured}${date ? `, ${dateInWords(date)}` : ""}.`),
     isOld ? el("p", { class: "warn" }, "The model has changed since: its methods may rank otherwise now.") : null,
   ];
