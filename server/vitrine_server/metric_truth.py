@@ -81,6 +81,12 @@ def why_it_decides(decides: str, metrics: Sequence[dict[str, Any]], kind: str) -
     return f"It decides by our choice: how far it agrees with known truth {_untested(kind)}."
 
 
+def models_of_known_truth() -> list[str]:
+    """Return the names of the test models whose answers come from what is marked alone; they are measured, and no page asks them."""
+    document = metric_truth()
+    return [] if document is None else [world["model"] for world in document["worlds"] if world["marks_alone"]]
+
+
 def _untested(kind: str) -> str:
     return "was not tested" if kind in KINDS else f"was tested on {' and '.join(KINDS.values())} only"
 

@@ -49,17 +49,21 @@ def verdicts(specs: Iterable[str], rankings: Mapping[str, MethodRanking], runs: 
     return sentences
 
 
-def on_photos(specs: Iterable[str], ranking: MethodRanking | None) -> str:
-    """Return one line on how the best of ``specs`` ranks in ``ranking``, the run that ranks methods on photos (None: there is none)."""
-    places = {} if ranking is None else {spec: rank for spec in specs if (rank := ranking.rank(spec)) is not None}
+def on_photos(spec: str, specs: Iterable[str], ranking: MethodRanking | None) -> str:
+    """Return how the method ``spec`` ranks in ``ranking``, the run that ranks methods on photos (None: there is none), and, where another
+    of ``specs``, the same method under other rules, ranks better there, that one too.
+    """
+    places = {} if ranking is None else {each: rank for each in specs if (rank := ranking.rank(each)) is not None}
     if ranking is None or not places:
         return "Not measured on photos. Judge it by its formula, and by the deletion test on your own input."
-    best = min(places, key=lambda spec: places[spec])
-    report = ranking.run.report
-    title = next(method["title"] for method in report["methods"] if method["spec"] == best)
+    report, best = ranking.run.report, min(places, key=lambda each: places[each])
+    titles = {method["spec"]: method["title"] for method in report["methods"]}
+    if spec not in places:
+        return f"Not measured on photos with this rule. {titles[best]} ranks {places[best]} of {len(ranking.ranks)} there."
     measured = f"{report['inputs']} photos of {report['dataset']['title']}"
-    place = f"{places[best]} of {len(ranking.ranks)}, {_LEVELS[_level(ranking, best)]}"
-    return f"On photos {title} ranks {place} ({ranking.metric['title']}, {measured})."
+    place = f"{places[spec]} of {len(ranking.ranks)}, {_LEVELS[_level(ranking, spec)]}"
+    better = f" With another rule, {titles[best]} ranks {places[best]}." if places[best] < places[spec] else ""
+    return f"On photos {titles[spec]} ranks {place} ({ranking.metric['title']}, {measured}).{better}"
 
 
 #: Number of methods that are named as trustworthy.

@@ -148,11 +148,15 @@ export function showTruth({ worlds, metrics, advice, sentences }) {
     el("h3", {}, "Each metric"),
     el("p", {}, `${CONTROLS}${leftOut(outlines)}`),
     el("div", { class: "scroll", tabIndex: 0, role: "region", "aria-label": "Metrics against the truth" }, table),
-    el("h3", {}, "What was found"),
     el(
-      "ul",
-      {},
-      sentences.map((sentence) => el("li", {}, sentence)),
+      "details",
+      { class: "aside" },
+      el("summary", {}, "What was found, world by world"),
+      el(
+        "ul",
+        {},
+        sentences.map((sentence) => el("li", {}, sentence)),
+      ),
     ),
   );
 }
