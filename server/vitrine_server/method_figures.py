@@ -36,8 +36,8 @@ class Figure:
 
 
 def ranks_by(run: RunReport, metric: dict[str, Any], decides: bool) -> dict[str, int]:
-    """Return the rank of each method of a ``run`` that has a value by ``metric``, 1 for the best; equal values share a rank, and the control
-    has none.
+    """Return the rank of each method of a ``run`` that has a value by ``metric``, 1 for the best; equal values share a rank, and the
+    control has none.
 
     By the metric that ``decides`` they are the ranks of the leaderboard, where methods that also tie by a second metric come first.
     """
@@ -50,8 +50,8 @@ def ranks_by(run: RunReport, metric: dict[str, Any], decides: bool) -> dict[str,
 
 
 def figures_of(method_name: str, rules: Iterable[str], runs: Iterable[RunReport]) -> list[Figure]:
-    """List the figures in ``runs`` of the method ``method_name`` alone and under these ``rules``, run by run, best first: by the metric that
-    decides in the run, and by agreement with people's marks.
+    """List the figures in ``runs`` of the method ``method_name`` alone and under these ``rules``, run by run, best first: by the metric
+    that decides in the run, and by agreement with people's marks.
 
     If several runs measured a spec in the same setting, the one with the most methods counts, as its ranks say most.
     """

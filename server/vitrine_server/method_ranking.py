@@ -182,7 +182,7 @@ class MethodRanking:
     @property
     def why(self) -> str:
         """Sentences on why the metric decides, and how far it may be believed."""
-        return why_it_decides(self.metric["name"], self.run.report["metrics"], self.run.report["kind"])
+        return why_it_decides(self.metric["name"], self.run.report.get("metrics", ()), self.run.report["kind"])
 
     def _describe_metric(self, metric: dict[str, Any]) -> RankingMetric:
         return RankingMetric(

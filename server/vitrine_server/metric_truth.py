@@ -71,7 +71,9 @@ def why_it_decides(decides: str, metrics: Sequence[dict[str, Any]], kind: str) -
     agreement = {metric["name"]: metric["kinds"][kind]["tau"] for metric in tested}
     if decides in agreement:
         measured = {metric["name"] for metric in metrics}
-        reason = f"It decides: of the metrics here that are not told the truth, it agrees best with known truth ({agreement[decides]:.2f} of 1)."
+        reason = (
+            f"It decides: of the metrics here that are not told the truth, it agrees best with known truth ({agreement[decides]:.2f} of 1)."
+        )
         better = tested[0]
         if better["name"] in measured:
             return reason
@@ -92,6 +94,6 @@ def _untested(kind: str) -> str:
 
 
 def _tested(kind: str) -> list[dict[str, Any]]:
-    """Return the metrics that may decide on a ``kind`` of input, from the comparison with known truth that ships, the best agreement first."""
+    """Return the metrics that may decide on a ``kind`` of input, from the comparison that ships, the best agreement first."""
     document = metric_truth()
     return [] if document is None else usable_metrics(document, kind)

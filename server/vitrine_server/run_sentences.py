@@ -90,7 +90,9 @@ def _how_sure(ranking: Ranking) -> str:
     level = f"{100 * ranking.level:g}\u2009%"
     if intervals := _intervals(ranking):
         by = ranking.metric.title
-        return _in_few_words(lambda named: f"{by} on {ranking.inputs}: {', '.join(named)} ({level} intervals).", intervals)
+        said = _in_few_words(lambda named: f"{by} on {ranking.inputs}: {', '.join(named)} ({level} intervals).", intervals)
+        if len(said.split()) <= MOST_WORDS:  # else a name is too long for it
+            return said
     amount = _amount(widths, ranking.metric)
     return f"Values may be off by {amount} ({ranking.inputs}, {level} intervals)."
 

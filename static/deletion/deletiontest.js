@@ -79,7 +79,8 @@ export function verdict(answer, best, methods, doubtful = new Set()) {
   const which = judged.some(({ spec }) => doubtful.has(spec)) ? " this test" : ""; // the sentence before names those in doubt
   const fails = failing.length
     ? `${namesOf(failing)} ${failing.length > 1 ? "fail" : "fails"}: hiding what ${failing.length > 1 ? "each" : "it"} marks breaks the answer no faster than chance.`
-    : judged.length && `No map fails${which}: hiding what ${judged.length > 1 ? "each" : "it"} marks breaks the answer faster than chance.`;
+    : judged.length &&
+      `No map fails${which}: hiding what ${judged.length > 1 ? "each" : "it"} marks breaks the answer faster than chance.`;
   return [says, fails].filter(Boolean).join(" ");
 }
 

@@ -133,7 +133,8 @@ function card(method, gallery, rule, rankings) {
  * The pairs of a method with its own rules that can run.
  * @param {Method} method
  */
-const ownPairs = (method) => method.pairs.filter(({ rule, reason }) => !reason && (!rule || method.rules.includes(rule)));
+const ownPairs = (method) =>
+  method.pairs.filter(({ rule, reason }) => !reason && (!rule || method.rules.includes(rule)));
 
 /**
  * The pairs that are known by a name of their own, such as AttnLRP, which is Input × Gradient with another rule.
@@ -143,23 +144,18 @@ const namedPairs = (method) =>
   method.pairs.filter(({ title, reason, names_rule: isBoth }) => !reason && title !== method.title && !isBoth);
 
 /**
- * The text of a method that a search looks in: name, words, and the titles and authors of its pairs.
+ * The texts of a method that a search looks in, the most telling first: its names and words; the titles and authors of
+ * its pairs; its rules as they are written. A text is looked in where none before it, of no method, has the words.
  * @param {Method} method
  */
-const textOf = (method) => {
-  const said = ownPairs(method).flatMap(({ title, by }) => [title, by]);
-  return [method.name, method.title, method.description, ...said].join(" ").toLowerCase();
+const textsOf = (method) => {
+  const pairs = ownPairs(method);
+  return [
+    [method.name, method.title, method.description],
+    pairs.flatMap(({ title, by }) => [title, by]),
+    pairs.map(({ spec }) => spec),
+  ].map((texts) => texts.join(" ").toLowerCase());
 };
-
-/**
- * The text that a search looks in where no name fits: the rules of a method as they are written.
- * @param {Method} method
- */
-const specsOf = (method) =>
-  ownPairs(method)
-    .map(({ spec }) => spec)
-    .join(" ")
-    .toLowerCase();
 
 /**
  * Make the card of a pair that has a name of its own; it leads to the method's page with its rule chosen.
@@ -201,7 +197,7 @@ class MethodGallery {
     this.families = families.filter(({ name }) => methods.some((method) => method.family === name));
     this.gallery = gallery;
     this.rankings = rankings;
-    this.texts = new Map(methods.map((method) => [method, textOf(method)]));
+    this.texts = new Map(methods.map((method) => [method, textsOf(method)]));
     this.search = el("input", { type: "search", id: "search", on: { input: () => this.draw() } });
     this.family = el(
       "select",
@@ -232,8 +228,6 @@ class MethodGallery {
   draw() {
     const words = this.search.value.toLowerCase().split(/\s+/).filter(Boolean);
     const ofFamily = this.methods.filter(({ family }) => !this.family.value || family === this.family.value);
-    /** @param {(method: Method) => string} text */
-    const within = (text) => ofFamily.filter((method) => words.every((word) => text(method).includes(word)));
     const named = words.length
       ? ofFamily.flatMap((method) =>
           namedPairs(method)
@@ -241,8 +235,21 @@ class MethodGallery {
             .map((pair) => variantCard(method, pair, this.gallery, this.rankings)),
         )
       : [];
-    const byName = within((method) => this.texts.get(method) ?? "");
-    const found = byName.length ? byName : within(specsOf);
+    const levels = named.length ? [0] : [0, 1, 2]; // a name that fits says more than a rule that many methods take
+    const found =
+      levels
+        .map((level) =>
+          ofFamily.filter((method) =>
+            words.every((word) =>
+              this.texts
+                .get(method)
+                ?.slice(0, level + 1)
+                .join(" ")
+                .includes(word),
+            ),
+          ),
+        )
+        .find((methods) => methods.length) ?? [];
     const variants = named.length
       ? el(
           "section",
@@ -268,7 +275,8 @@ class MethodGallery {
     byId("methods").replaceChildren(...(variants ? [variants] : []), ...parts);
     byId("methods").setAttribute("aria-busy", "false");
     const all = this.methods.length;
-    say("status", found.length === all ? `${count(all, "method")}` : `${found.length} of ${count(all, "method")}`);
+    const others = named.length ? `${count(named.length, "method")} with a rule; ` : "";
+    say("status", found.length === all ? count(all, "method") : `${others}${found.length} of ${count(all, "method")}`);
   }
 }
 

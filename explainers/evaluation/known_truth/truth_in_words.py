@@ -68,8 +68,8 @@ def doubts(document: dict[str, Any], metric: dict[str, Any], kind: str) -> list[
 
 
 def usable_metrics(document: dict[str, Any], kind: str) -> list[dict[str, Any]]:
-    """Return the faithfulness metrics in ``document`` (JSON of a truth comparison) by which methods can be chosen on this ``kind`` of input,
-    the best agreement with the truth first.
+    """Return the faithfulness metrics in ``document`` (JSON of a truth comparison) by which methods can be chosen on this ``kind`` of
+    input, the best agreement with the truth first.
 
     They are not told the truth, agree with it above chance in every world of the kind for half of the methods or more, and are not in
     doubt.

@@ -66,8 +66,8 @@ def _refusal(rule: Rule) -> str | None:
             "at the answer is its score."
         ),
         trust=(
-            "Use it to see what arrives from each token alone. Its scores leave out what biases add to the answer, which can be most of it: "
-            "trust the order of parts, not the sizes."
+            "Use it to see what arrives from each token alone. Its scores leave out what biases add to the answer, which can be most of "
+            "it: trust the order of parts, not the sizes."
         ),
         fails=(
             "Holding attention constant says nothing of why it went where it went (Modarressi et al. 2023, arXiv 2306.02873). "

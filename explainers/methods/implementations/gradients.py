@@ -71,8 +71,8 @@ def _note_epsilon(trace: Trace, method: str) -> None:
             "Conservative LRP, with those of Achtibat et al. AttnLRP, with those of Edin et al. GIM."
         ),
         trust=(
-            "Do not trust it with the ordinary gradient. Under every rule it leaves out what biases add to the answer, which can be most of "
-            "it: trust the order of parts, not the sizes. FullGrad under Libra counts the biases too."
+            "Do not trust it with the ordinary gradient. Under every rule it leaves out what biases add to the answer, which can be most "
+            "of it: trust the order of parts, not the sizes. FullGrad under Libra counts the biases too."
         ),
         fails=BREAKS,
         line="How much each part itself counts for or against the answer.",

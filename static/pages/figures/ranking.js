@@ -1,7 +1,7 @@
 // On the Leaderboard page: what a ranking means, in sentences, with the maps of the methods to trust next to its plot.
 
 import { el, unbroken } from "../../core/dom.js";
-import { dateInWords, shortly } from "./values.js";
+import { dateInWords, shortly, variantPage } from "./values.js";
 
 /**
  * @import { Model, RunSummary } from "../../core/schemas.js"
@@ -54,9 +54,6 @@ function facts({ metric, why, second, random, model, measured, date, weights_dig
   const chance = random === null ? "" : ` Chance: ${shortly(random, metric.unit)}${unit}.`;
   const title = models.find(({ name }) => name === model)?.title ?? model;
   const ties = tieLine({ places, metric, second });
-  const notRecommended = places
-    .filter(({ group, comparing }) => group === "first" && comparing)
-    .map(({ title }) => title);
   const isOld = isOfEarlierModel({ model, weights_digest }, models);
   return [
     el("p", {}, el("strong", {}, `${metric.title}: `), unbroken(`${metric.line}${chance}`)),
@@ -67,9 +64,6 @@ function facts({ metric, why, second, random, model, measured, date, weights_dig
       el("a", { href: "/leaderboard/figures#truth" }, "How this was tested"),
     ),
     ties ? el("p", {}, unbroken(ties)) : null,
-    notRecommended.length
-      ? el("p", {}, `Not recommended: ${notRecommended.join(", ")}. Its map changes with the other prompts.`)
-      : null,
     el("p", {}, `Measured with ${title} on ${measured}${date ? `, ${dateInWords(date)}` : ""}.`),
     isOld ? el("p", { class: "warn" }, "The model has changed since: its methods may rank otherwise now.") : null,
   ];
@@ -90,7 +84,7 @@ export function drawRanking(place, kind, ranking, { models, gallery }, plot) {
       "li",
       { data: { spec: entry.spec } },
       gallery.thumbnail(kind, entry.spec, entry.signed, entry.title),
-      el("p", {}, el("a", { href: `/methods/${entry.readout}` }, entry.title)),
+      el("p", {}, el("a", { href: variantPage(entry.readout, entry.spec) }, entry.title)),
     ),
   );
   const label = gallery.labelOf(kind);

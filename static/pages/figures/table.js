@@ -6,7 +6,7 @@ import { csvButton, runRows } from "../../export/csv.js";
 import { stem } from "../../export/titles.js";
 import { remember, remembered } from "./address.js";
 import { showExamples } from "./examples.js";
-import { ARROWS, shown, truthInWords, unitOf } from "./values.js";
+import { ARROWS, shown, truthInWords, unitOf, variantPage } from "./values.js";
 
 /** @import { RunFigure, RunMetric, RunReport } from "../../core/schemas.js" */
 
@@ -144,9 +144,7 @@ function truthMark({ truth, doubts }) {
  * @param {RunReport} run
  */
 function columnsOf(run) {
-  const metrics = [...run.metrics].sort(
-    (a, b) => Number(b.name === run.ranked_by) - Number(a.name === run.ranked_by),
-  );
+  const metrics = [...run.metrics].sort((a, b) => Number(b.name === run.ranked_by) - Number(a.name === run.ranked_by));
   if (remembered("columns") === "all" || metrics.length <= MOST_COLUMNS + 1) return metrics; // one more needs no button
   const named = [remembered("sort"), remembered("metric")];
   return metrics.filter((metric, i) => i < MOST_COLUMNS || named.includes(metric.name));
@@ -174,7 +172,13 @@ function showMeanings(run, metrics) {
   const left = run.metrics.length - metrics.length;
   byId("more-columns").replaceChildren(
     ...(left
-      ? [el("button", { type: "button", class: "act plain", on: { click: all } }, `Show all ${run.metrics.length} metrics`)]
+      ? [
+          el(
+            "button",
+            { type: "button", class: "act plain", on: { click: all } },
+            `Show all ${run.metrics.length} metrics`,
+          ),
+        ]
       : []),
   );
 }
@@ -240,7 +244,7 @@ function table(run) {
     const name = el(
       "th",
       { scope: "row" },
-      el("a", { href: `/methods/${readout}`, title: spec }, title),
+      el("a", { href: variantPage(readout, spec), title: spec }, title),
       el("span", { class: "quiet" }, [by, year].filter(Boolean).join(", ")),
     );
     return el(
@@ -269,5 +273,5 @@ export function drawTable(run) {
     () => stem(run.id),
     (problem) => reportProblem(problem, byId("status")),
   );
-  byId("status").after(take);
+  byId("more-columns").append(take);
 }

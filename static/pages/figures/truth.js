@@ -54,7 +54,11 @@ function placesOf(controls, { marks_alone: isTruth }) {
   if (!controls) return null;
   const { truth, truth_inverted: inverted } = controls.places;
   const inverse = inverted ? `, inverse ${inverted.place} of ${inverted.of + 1}` : "";
-  return el("span", { class: "places" }, `${isTruth ? "truth" : "outline"} ${truth.place} of ${truth.of + 1}${inverse}`);
+  return el(
+    "span",
+    { class: "places" },
+    `${isTruth ? "truth" : "outline"} ${truth.place} of ${truth.of + 1}${inverse}`,
+  );
 }
 
 /**
