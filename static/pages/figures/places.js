@@ -58,8 +58,7 @@ export function groupsOf({ places, random }) {
  */
 export function notRecommended(members) {
   const titles = members.filter(({ group, comparing }) => group === "first" && comparing).map(({ title }) => title);
-  const their = titles.length > 1 ? "their maps change" : "its map changes";
-  return titles.length ? `. Not recommended: ${titles.join(", ")}, as ${their} with the other prompts` : "";
+  return titles.length ? `. Not recommended, as it depends on the other prompts: ${titles.join("; ")}` : "";
 }
 
 /**

@@ -11,6 +11,8 @@ import { dateInWords, shortly, variantPage } from "./values.js";
 /** @type {{[kind: string]: string}} */
 const KINDS = { image: "On photos", clip: "On prompts", text: "On reviews", molecule: "On molecules" };
 
+const TESTED = /known truth/; // what the page of all figures shows in full
+
 /**
  * Return whether the weights of a loaded model are others than those that were measured.
  * @param {{model: string, weights_digest?: string | null}} measured
@@ -38,7 +40,7 @@ export function tieLine({ places, metric, second }) {
   if (first.length < 2 && !second) return "";
   const isOdd = behind.some((value) => first.some((tied) => value > tied));
   const odd = isOdd ? ", so one with a better value can still be behind" : "";
-  const tie = "Methods tie where their difference on the same inputs may be chance";
+  const tie = "Methods tie where their difference may be chance";
   return second
     ? `${tie}. To tie for first, a method must also be among the best by “${second.title}”${odd}. ${second.line}`
     : `${tie}${odd}.`;
@@ -61,7 +63,7 @@ function facts({ metric, why, second, random, model, measured, date, weights_dig
       "p",
       { class: "why" },
       unbroken(`${why} `),
-      el("a", { href: "/leaderboard/figures#truth" }, "How this was tested"),
+      TESTED.test(why) ? el("a", { href: "/leaderboard/figures#truth" }, "How this was tested") : null,
     ),
     ties ? el("p", {}, unbroken(ties)) : null,
     el("p", {}, `Measured with ${title} on ${measured}${date ? `, ${dateInWords(date)}` : ""}.`),

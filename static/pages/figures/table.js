@@ -263,7 +263,7 @@ function table(run) {
  */
 export function drawTable(run) {
   byId("figures").replaceChildren(table(run));
-  const muted = run.metrics.filter((metric) => metric.cannot_tell);
+  const muted = columnsOf(run).filter((metric) => metric.cannot_tell);
   byId("undecided").replaceChildren(
     ...muted.map((metric) => el("li", {}, el("strong", {}, metric.title), `, in grey: ${metric.cannot_tell}`)),
   );
