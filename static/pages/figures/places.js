@@ -58,7 +58,7 @@ export function groupsOf({ places, random }) {
  */
 export function notRecommended(members) {
   const titles = members.filter(({ group, comparing }) => group === "first" && comparing).map(({ title }) => title);
-  return titles.length ? `. Not recommended, as it depends on the other prompts: ${titles.join("; ")}` : "";
+  return titles.length ? `. Not recommended: ${titles.join("; ")}, as it depends on them` : "";
 }
 
 /**

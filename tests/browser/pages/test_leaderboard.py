@@ -276,7 +276,7 @@ def test_a_task_is_one_screen_of_three_sentences_maps_and_a_plot(desk: Visit, ta
     expect(page.locator(".facts .why")).to_contain_text(said["why"])
     compared = [place["title"] for place in said["places"] if place["comparing"] and place["group"] == "first"]
     assert compared == (["MaskCLIP, minus the other prompts"] if task == "clip" else [])
-    heading = f"Not recommended, as it depends on the other prompts: {compared[0]}" if compared else " tie for first"
+    heading = f"Not recommended: {compared[0]}, as it depends on them" if compared else " tie for first"
     expect(page.locator(".places .group").first).to_contain_text(heading)
     inks = page.locator(".maps canvas").evaluate_all("(all) => all.map((canvas) => canvas.toDataURL())")
     assert len(inks) == len(set(inks)) == (3 if task in ("image", "clip") else 0)

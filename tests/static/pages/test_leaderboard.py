@@ -37,7 +37,7 @@ def test_what_a_tie_means_is_said_and_that_a_better_value_can_be_behind_only_whe
       const second = { title: "S", line: "Is it so?" };
       return (await script("pages/figures/ranking.js")).tieLine({ places, metric: { direction: "higher" }, second });
     }"""
-    also = "To tie for first, a method must also be among the best by “S”"
+    also = "To be first, a method must also be among the best by “S”"
     assert compute_all(both, [low, high]) == [
         f"{plain} {also}. Is it so?",
         f"{plain} {also}, so one with a better value can still be behind. Is it so?",
@@ -118,7 +118,7 @@ def test_what_ties_for_first_by_comparing_prompts_is_said_not_to_be_recommended(
     function = "async (members) => (await script('pages/figures/places.js')).notRecommended(members)"
     first = [{"group": "first", "comparing": False, "title": "A"}, {"group": "first", "comparing": True, "title": "B"}]
     behind = [{"group": "behind", "comparing": True, "title": "C"}]
-    told = ". Not recommended, as it depends on the other prompts: B"
+    told = ". Not recommended: B, as it depends on them"
     assert compute_all(function, [first, behind, first[:1]]) == [told, "", ""]
 
 
