@@ -182,7 +182,7 @@ export class DeletionView {
       const term = removed.size ? without : WHOLE;
       const then = `${computed ? "" : "≈ "}${shownValue(answer.read, value)}`;
       const rank = row.rank
-        ? `${ordinal(row.rank)} of ${rows.length}${isFailing(answer, row) ? ", fails" : ""}`
+        ? `${rows.length > 1 ? `${ordinal(row.rank)} of ${rows.length}` : "the only map"}${isFailing(answer, row) ? ", fails" : ""}`
         : NOT_RANKED;
       put(facts.then.term, term);
       put(facts.then.value, then);
