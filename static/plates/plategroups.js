@@ -11,7 +11,7 @@ import { lead, orderLine, recommendation, recommendedOf } from "./recommendation
  * @import { Variant, View } from "../core/types.js"
  */
 
-const FEW = 4; // so many plates are all large
+export const FEW = 4; // so many plates are all large
 
 /**
  * Split plates in the order of the page into {best, more, classic, control}. A few plates are all of the first rank.

@@ -16,6 +16,7 @@ import { endsOf } from "../core/targets.js";
 import { DeletionBar } from "../deletion/deletionbar.js";
 import { figureMenu } from "../export/export.js";
 import { firstSample } from "../inputs/firstsample.js";
+import { FEW } from "../plates/plategroups.js";
 import { addDrawers } from "../tools/drawers.js";
 import { AddressBar } from "./addressbar.js";
 import { Answering } from "./answering.js";
@@ -338,11 +339,14 @@ export class Workbench {
   }
 
   /**
-   * These methods of the model of the page, else its usual ones, in the fixed order.
+   * These methods of the model of the page, else its usual ones, in the fixed order; of a few the one comes first that
+   * the address names, as it shows what the link is about.
    * @param {string[]} specs
    */
   #variantsOf(specs) {
     const known = this.registry.plates(specs, this.isContrast);
+    const { first } = this.view.value;
+    if (known.length <= FEW) known.sort((a, b) => Number(b.spec === first) - Number(a.spec === first));
     return known.length ? known : this.registry.plates(this.registry.usual, this.isContrast);
   }
 
