@@ -1,6 +1,7 @@
 // One sentence over the plates: what the model says and how sure it is.
 
 import { number, percent } from "../core/dom.js";
+import { SAME_FROM } from "../core/stats.js";
 import { amongPrompts, headingTargets, isDoubt, targetInWords } from "../core/targets.js";
 
 /**
@@ -220,6 +221,37 @@ export const mainTarget = (targets) =>
  */
 export const aboutWhich = (targets) =>
   targets[0]?.prompt && targets.length > 1 ? `For ${quoted(targetInWords(mainTarget(targets)))}: ` : "";
+
+const MOST_TITLES = 2; // methods that are named; of more, their number
+
+/**
+ * Say which methods show the same map for both of two classes, which then shows nothing of what sets them apart.
+ * @param {{title: string, r: number | null}[]} pairs each method with the correlation of its two maps
+ * @returns {string}
+ */
+export function sameMapLine(pairs) {
+  const known = pairs.filter(({ r }) => r !== null);
+  const same = known.filter(({ r }) => Number(r) > SAME_FROM);
+  const other = known.filter((pair) => !same.includes(pair));
+  if (!known.length) return "";
+  /** @param {{title: string}[]} some */
+  const named = (some) =>
+    some.length > MOST_TITLES
+      ? `${some.length} of ${known.length} methods`
+      : list(
+          some.map(({ title }) => title),
+          MOST_TITLES,
+        );
+  const rest =
+    other.length > MOST_TITLES
+      ? "the others do not"
+      : other.length
+        ? `${named(other)} ${other.length > 1 ? "do" : "does"} not`
+        : "";
+  if (same.length)
+    return `${named(same)} ${same.length > 1 ? "show" : "shows"} the same map for both${rest && `; ${rest}`}.`;
+  return known.length > 1 ? "No method shows the same map for both." : `${known[0].title} shows another map for each.`;
+}
 
 const CAPTION = /\b(photo|photograph|picture|image|drawing)\b/i; // in prompts of the form that the thresholds are for
 /**

@@ -8,7 +8,7 @@ import { MethodButton } from "../choice/methodbutton.js";
 import { ModelChoice } from "../choice/modelchoice.js";
 import { byId, pathOf, say } from "../core/dom.js";
 import { reportProblem, showProblem } from "../core/problems.js";
-import { remember } from "../core/historylist.js";
+import { remember, rememberSample } from "../core/historylist.js";
 import { check } from "../core/limits.js";
 import { lineFor, Registry } from "../core/registry.js";
 import { NOTHING, readAddress, Store } from "../core/state.js";
@@ -229,6 +229,7 @@ export class Workbench {
       this.otherIds = {};
       if (isOther && this.shown) this.removal.set({ removed: 0 }); // another picture or text is whole
       remember(taken.id);
+      rememberSample(taken.id, input.sample);
       say("status", "asked");
       showProblem(place, null);
       showProblem(byId("results-problem"), this.modelProblem);

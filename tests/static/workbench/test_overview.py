@@ -234,3 +234,18 @@ def test_the_class_that_the_answer_is_set_against_is_said_with_its_share() -> No
     assert said("gorilla").endswith("“gorilla” has less than 10.0\u2009%.")
     assert said("cow").endswith("“cow” has 10.0\u2009%.")
     assert said("dog").endswith("next comes “dog” with 20.0\u2009%.")  # it is said already
+
+
+def test_of_two_classes_it_is_said_which_methods_show_the_same_map_for_both() -> None:
+    line = "async (pairs) => (await script('workbench/overview.js')).sameMapLine(pairs)"
+
+    def pairs(**correlations: float | None) -> list[dict[str, Any]]:
+        return [{"title": title, "r": r} for title, r in correlations.items()]
+
+    assert compute(line, pairs(Raw=1.0, Lrp=0.74)) == "Raw shows the same map for both; Lrp does not."
+    assert compute(line, pairs(Raw=1.0, Rollout=0.995, A=0.1, B=0.2, C=0.3)) == "Raw and Rollout show the same map for both; the others do not."
+    assert compute(line, pairs(A=1.0, B=1.0, C=1.0, D=0.9)) == "3 of 4 methods show the same map for both; D does not."
+    assert compute(line, pairs(A=1.0, B=1.0)) == "A and B show the same map for both."
+    assert compute(line, pairs(A=0.5, B=-0.5)) == "No method shows the same map for both."
+    assert compute(line, pairs(A=0.5, B=None)) == "A shows another map for each."  # a map of one score has no correlation
+    assert compute(line, pairs(B=None)) == ""
