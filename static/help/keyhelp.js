@@ -148,7 +148,7 @@ function make() {
         },
         VISIT,
       )
-    : el("a", { class: "act", href: "/image#visit" }, `${VISIT} of the page Image`);
+    : el("a", { class: "act", href: "/image#visit" }, "Guided visit of the page Image");
   const groups = KEYS.map(([where, rows]) =>
     el("section", { class: "keyboard" }, el("h3", {}, where), el("dl", {}, rows.map(row))),
   );

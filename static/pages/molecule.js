@@ -38,6 +38,7 @@ function laidOut({ input }) {
  */
 function outlineAgreed(atoms) {
   const { molecule } = started ? laidOut(started) : {};
+  for (const plate of workbench.plateSet.everyPlate) /** @type {any} */ (plate).markPeak?.(atoms);
   const drawing = byId("drawing").querySelector("svg");
   for (const ring of byId("drawing").querySelectorAll(".peak")) ring.remove();
   const places = molecule?.drawing?.places ?? [];

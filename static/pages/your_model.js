@@ -397,7 +397,7 @@ byId("how").addEventListener("submit", (/** @type {any} */ event) => {
 /** List the models that were brought before and are open still, each with its report. */
 async function listOpened() {
   const { models } = await getJSON("/api/models");
-  const opened = models.filter((/** @type {Model} */ { origin, state }) => origin === "yours" && state === "loaded");
+  const opened = models.filter((/** @type {Model} */ { name, state }) => name.startsWith("own/") && state === "loaded");
   byId("opened").hidden = !opened.length;
   byId("opened-list").replaceChildren(
     ...opened.map((/** @type {Model} */ { name, kind, details }) => {

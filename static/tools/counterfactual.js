@@ -116,6 +116,7 @@ export class CounterfactualPanel {
     const [, ...others] = [...(top ?? targets)].sort((a, b) => (b.probability ?? b.logit) - (a.probability ?? a.logit));
     const next = others.find(({ label }) => label !== to);
     if (!next) return;
+    this.next.textContent = `Looking whether “${next.label}”, the next answer, can be reached …`;
     /** @type {Counterfactual} */
     const found = await this.asking.ask(`${explanationPath(id)}/counterfactual`, { to: next.label });
     if (turn !== this.#turn) return;
