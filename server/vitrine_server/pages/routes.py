@@ -111,7 +111,13 @@ def add_pages(app: FastAPI, settings: Settings) -> None:
             sample = _first_picture(services.samples, settings)
             addresses = first_answers(path, request.query_params, services)
             text = templates.get_template(template).render(
-                shared(), path=entry, title=title, sample=sample, first=addresses, recommended=_recommended(sample), is_alone=visitor_of(request).is_alone
+                shared(),
+                path=entry,
+                title=title,
+                sample=sample,
+                first=addresses,
+                recommended=_recommended(sample),
+                is_alone=visitor_of(request).is_alone,
             )
             return HTMLResponse(text)
 

@@ -280,7 +280,10 @@ def test_the_place_of_the_odd_map_is_outside_of_the_part() -> None:
     half[10:, 10:] = 0.6
     half.reshape(-1)[part[: round(len(part) / 3)]] = 1
     sentence, patches = outlined_sentence([*titled, TitledMap("Odd", half.flatten(), True)], GRID)
-    assert sentence == "4 of 5 maps agree on the outlined part, in the centre; that is no proof. Odd differs most: it also marks the lower right."
+    assert (
+        sentence
+        == "4 of 5 maps agree on the outlined part, in the centre; that is no proof. Odd differs most: it also marks the lower right."
+    )
     thin = np.full(GRID, 1.0)
     thin[5:9, 5:9] = 0
     sentence, patches = outlined_sentence([*titled, TitledMap("Odd", thin.flatten() + 0.001 * noise(6), True)], GRID)

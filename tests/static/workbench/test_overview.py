@@ -243,7 +243,10 @@ def test_of_two_classes_it_is_said_which_methods_show_the_same_map_for_both() ->
         return [{"title": title, "r": r} for title, r in correlations.items()]
 
     assert compute(line, pairs(Raw=1.0, Lrp=0.74)) == "Raw shows the same map for both; Lrp does not."
-    assert compute(line, pairs(Raw=1.0, Rollout=0.995, A=0.1, B=0.2, C=0.3)) == "Raw and Rollout show the same map for both; the others do not."
+    assert (
+        compute(line, pairs(Raw=1.0, Rollout=0.995, A=0.1, B=0.2, C=0.3))
+        == "Raw and Rollout show the same map for both; the others do not."
+    )
     assert compute(line, pairs(A=1.0, B=1.0, C=1.0, D=0.9)) == "3 of 4 methods show the same map for both; D does not."
     assert compute(line, pairs(A=1.0, B=1.0)) == "A and B show the same map for both."
     assert compute(line, pairs(A=0.5, B=-0.5)) == "No method shows the same map for both."
