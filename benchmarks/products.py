@@ -2,7 +2,7 @@
 
 GFLOP/s of one thread for shapes of linear layers. Then CPU seconds by turns, all products by MKL and the larger ones by oneDNN: of maps,
 and with ``--scene`` of one input of experiments/scenes-vit-on-scenes.toml, all methods and metrics. *Difference* is the largest between the
-maps of two turns, over the largest score; of a scene between values of metrics; but for maps that are rounding alone (docs/precision.md).
+maps of two turns, over the largest score; of a scene between values of metrics; but for maps that are rounding alone (docs/limits.md).
 """
 
 from __future__ import annotations

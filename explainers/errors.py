@@ -87,6 +87,15 @@ _NO_MEMORY = (
     "cublas_status_not_initialized",
     "nvml_success == r internal assert failed",
 )
+#: Those of them that say that the machine's memory ran out, not that of the GPU.
+_NO_HOST_MEMORY = ("can't allocate memory", "cannot allocate memory", "not enough memory", "bad_alloc", "host_allocation_failed")
+#: Messages, in lower case, of CUDA's libraries where a workspace or a handle finds no memory; and where they cannot do an operation at all.
+_PERHAPS_NO_MEMORY = (
+    "unable to find an engine",
+    "cudnn_status_not_initialized",
+    "cudnn_status_internal_error",
+    "cusolver_status_internal_error",
+)
 
 
 def chain_of(error: BaseException | None) -> Iterator[BaseException]:
@@ -103,6 +112,24 @@ def chain_of(error: BaseException | None) -> Iterator[BaseException]:
 def ran_out_of_memory(error: BaseException | None) -> bool:
     """Return whether ``error``, or one that led to it, says that the memory of the GPU or of the machine ran out."""
     return any(_names_memory(each) for each in chain_of(error))
+
+
+def ran_out_of_host_memory(error: BaseException | None) -> bool:
+    """Return whether ``error``, or one that led to it, says that the memory of the machine ran out, and none that of the GPU did."""
+    short = [each for each in chain_of(error) if _names_memory(each)]
+    return bool(short) and all(
+        isinstance(each, MemoryError) or any(words in str(each).lower() for words in _NO_HOST_MEMORY) for each in short
+    )
+
+
+def may_lack_memory(error: BaseException | None) -> bool:
+    """Return whether ``error``, or one that led to it, is one that a library of CUDA raises where memory ran out, and also where it cannot
+    do an operation at all: it is a shortage if less memory mends it. False if it surely is one.
+    """
+    chain = list(chain_of(error))
+    if ran_out_of_memory(error) or any(isinstance(each, MemoryShortageError) for each in chain):
+        return False
+    return any(words in str(each).lower() for each in chain if isinstance(each, RuntimeError) for words in _PERHAPS_NO_MEMORY)
 
 
 def _names_memory(error: BaseException) -> bool:

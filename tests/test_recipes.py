@@ -1,4 +1,4 @@
-"""The recipes of docs/recipes.md for a method, a rule and a metric, walked as they stand there; tests/browser/tools walks the others."""
+"""The recipes of docs/recipes.md for a method, a rule and a metric, walked as they stand there; tests/browser/tools walks the tools."""
 
 from __future__ import annotations
 
@@ -13,6 +13,8 @@ from tests.conftest import PYTHONPATH, ROOT
 
 FOLDERS = "explainers|server|recipes|static|tests|docs|tools|experiments"
 TEXT = (ROOT / "docs" / "recipes.md").read_text("utf-8")
+#: The files of the tool that the recipe adds; tests/browser/tools serves them.
+OF_THE_TOOL = {"static/tools/meanscore.js", "static/styles/tools/meanscore.css"}
 
 # Runs in a fresh interpreter, which forgets what the recipes added; the blocks are its arguments, in the order of the page.
 SCRIPT = """
@@ -61,7 +63,7 @@ with TestClient(create_app(load_settings({"home": "home", "device": "cpu"}), sam
 
 
 def test_the_recipes_of_the_engine_make_what_they_say(tmp_path: Path) -> None:
-    blocks = re.findall(r"```python\n(.*?)```", TEXT, re.DOTALL)
+    blocks = re.findall(r"```python\n(.*?)```", TEXT.partition("\n## Add a tool to the pages\n")[0], re.DOTALL)
     assert len(blocks) == 4
     words = [sys.executable, "-W", "error::SyntaxWarning", "-c", SCRIPT, *blocks]
     environ = {"PYTHONPATH": PYTHONPATH, "PATH": "", "HOME": str(tmp_path), "OMP_NUM_THREADS": "1"}
@@ -69,7 +71,7 @@ def test_the_recipes_of_the_engine_make_what_they_say(tmp_path: Path) -> None:
     assert done.returncode == 0, done.stderr
 
 
-@pytest.mark.parametrize("path", sorted(set(re.findall(rf"`((?:{FOLDERS})/[\w/.]*)`", TEXT))))
+@pytest.mark.parametrize("path", sorted(set(re.findall(rf"`((?:{FOLDERS})/[\w/.]*)`", TEXT)) - OF_THE_TOOL))
 def test_files_that_recipes_name_exist(path: str) -> None:
     assert (ROOT / path).exists()
 

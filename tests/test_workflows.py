@@ -1,15 +1,18 @@
-"""The workflow that tests a change runs every test once, by targets of make that exist."""
+"""The workflow that tests a change runs every test once, by targets of make that exist; those that run are pinned and end in time."""
 
 from __future__ import annotations
 
 import re
 from collections import Counter
+from pathlib import Path
 from typing import Any
 
+import pytest
 import yaml
 
 from tests.conftest import ROOT
 
+WORKFLOWS = sorted((ROOT / ".github" / "workflows").glob("*.yml"))
 WORKFLOW: dict[str, Any] = yaml.safe_load((ROOT / ".github" / "workflows" / "test.yml").read_text("utf-8"))
 PARTS: list[str] = WORKFLOW["jobs"]["tests"]["strategy"]["matrix"]["paths"]
 
@@ -32,3 +35,15 @@ def test_what_the_jobs_make_are_targets() -> None:
     for target in [*made, *WORKFLOW["jobs"]["tests"]["strategy"]["matrix"]["target"]]:
         assert re.search(rf"^{target}:", makefile, re.MULTILINE), target
     assert {"lint", "docs", "wheel"} == set(made)
+
+
+@pytest.mark.parametrize("path", WORKFLOWS, ids=lambda path: path.stem)
+def test_actions_are_pinned_by_commit_and_jobs_may_read_alone_and_end(path: Path) -> None:
+    """A tag of an action can be moved to other code; a job without a limit runs for six hours."""
+    text = path.read_text("utf-8")
+    used = re.findall(r"uses: *(.*)", text)
+    assert used
+    assert not [action for action in used if not re.fullmatch(r"[\w-]+/[\w-]+@[0-9a-f]{40} # v[\d.]+", action)]
+    workflow = yaml.safe_load(text)
+    assert workflow["permissions"] == {"contents": "read"}
+    assert max(job["timeout-minutes"] for name, job in workflow["jobs"].items() if name != "image") <= 15

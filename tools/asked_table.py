@@ -1,4 +1,4 @@
-"""The table of families that people ask for in ``docs/models.md``: ``python -m tools.asked_table`` opens each and writes it again."""
+"""The table of families that people ask for in ``docs/model_tables.md``: ``python -m tools.asked_table`` opens each and writes it again."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from pathlib import Path
 from tests.support.asked_families import ASKED_FAMILIES, outcome_of
 from vitrine_server.commands.text_tables import markdown_table
 
-PAGE = Path(__file__).resolve().parent.parent / "docs" / "models.md"
+PAGE = Path(__file__).resolve().parent.parent / "docs" / "model_tables.md"
 _TABLE = re.compile(r"(<!-- asked for -->\n).*?(<!-- end of asked for -->)", re.DOTALL)
 
 
@@ -21,7 +21,7 @@ def block_of(rows: Sequence[tuple[str, str, str]]) -> str:
 
 
 def main() -> None:
-    """Write the table into ``docs/models.md``."""
+    """Write the table into ``docs/model_tables.md``."""
     rows = [outcome_of(asked) for asked in ASKED_FAMILIES]
     PAGE.write_text(_TABLE.sub(lambda marks: f"{marks[1]}{block_of(rows)}{marks[2]}", PAGE.read_text("utf-8")), "utf-8")
 

@@ -395,7 +395,7 @@ TABLES: dict[str, Callable[[], str]] = {
 GENERATED_PAGES = {
     "docs/methods.md": ("methods", "references"),
     "docs/rules.md": ("rules",),
-    "docs/models.md": ("models",),
+    "docs/model_tables.md": ("models",),
     "docs/settings.md": ("settings",),
     "docs/public.md": ("names", "modules", "commands", "routes", "pages", "entry_points"),
     "docs/metrics.md": ("metrics",),

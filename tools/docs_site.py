@@ -76,7 +76,7 @@ def _titles(pages: list[Any]) -> Iterator[tuple[str, str]]:
     """Yield the title and the place of each page of a part of the navigation."""
     for page in pages:
         if isinstance(page, str):
-            yield Path(page).parent.name.capitalize(), page
+            yield Path(page).parent.name.capitalize() or "Overview", page
             continue
         for title, inside in page.items():
             yield from _titles(inside) if isinstance(inside, list) else [(title, inside)]

@@ -1,4 +1,4 @@
-"""The table of half precision in ``docs/precision.md``, made by explaining in float32, bfloat16 and float16: ``python -m
+"""The table of half precision in ``docs/results/precision.md``, made by explaining in float32, bfloat16 and float16: ``python -m
 tools.half_precision``.
 
 It takes one picture and one text through an embedded model each, on a CPU, half a minute in all.
@@ -16,7 +16,7 @@ from benchmarks.gpu import PHOTO, agreement
 from explainers.methods import METHODS
 from vitrine_server.commands.text_tables import markdown_table
 
-PAGE = Path(__file__).resolve().parent.parent / "docs" / "precision.md"
+PAGE = Path(__file__).resolve().parent.parent / "docs" / "results" / "precision.md"
 HEADINGS = ("method", "bfloat16: difference", "rank", "float16: difference", "rank")
 TYPES = (torch.bfloat16, torch.float16)
 #: The models that are asked, with the input of each.

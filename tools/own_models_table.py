@@ -1,4 +1,4 @@
-"""The table of what opens and how, made of the cases: ``python -m tools.own_models_table`` writes it into ``docs/models.md`` again."""
+"""The table of what opens and how, made from the cases: ``python -m tools.own_models_table`` writes it into ``docs/model_tables.md``."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from pathlib import Path
 from tests.support.own_models import CASES
 from vitrine_server.commands.text_tables import markdown_table
 
-PAGE = Path(__file__).resolve().parent.parent / "docs" / "models.md"
+PAGE = Path(__file__).resolve().parent.parent / "docs" / "model_tables.md"
 _TABLE = re.compile(r"(<!-- what opens -->\n).*?(<!-- end of what opens -->)", re.DOTALL)
 
 

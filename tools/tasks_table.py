@@ -1,4 +1,4 @@
-"""The table of tasks in ``docs/models.md``, made by asking each model at each kind of place: ``python -m tools.tasks_table``.
+"""The table of tasks in ``docs/model_tables.md``, made by asking each model at each kind of place: ``python -m tools.tasks_table``.
 
 Models are tiny, of the families that people load from the hub, with random weights; what is measured is which methods run.
 """
@@ -42,7 +42,7 @@ from vitrine_server.commands.text_tables import markdown_table
 # isort: split
 import transformers as hf
 
-PAGE = Path(__file__).resolve().parent.parent / "docs" / "models.md"
+PAGE = Path(__file__).resolve().parent.parent / "docs" / "model_tables.md"
 HEADINGS = ("task", "model", "tokens", "methods that run, by place")
 _BLOCK = re.compile(r"(<!-- tasks -->\n).*?(<!-- end of tasks -->)", re.DOTALL)
 SIZE: dict[str, Any] = {"hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 2, "intermediate_size": 64}
@@ -278,7 +278,7 @@ def markdown() -> str:
 
 
 def main() -> None:
-    """Write the table into ``docs/models.md``."""
+    """Write the table into ``docs/model_tables.md``."""
     PAGE.write_text(_BLOCK.sub(lambda block: f"{block[1]}{markdown()}\n{block[2]}", PAGE.read_text("utf-8")), "utf-8")
 
 

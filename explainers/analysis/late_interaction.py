@@ -145,7 +145,7 @@ def late_interaction(
     """Compare a query with a document by late interaction, and return the match of each token of the query.
 
     model       a torch module that gives a vector for each token: a tensor (1, tokens, width), or an output with ``embeddings``. ColBERT is
-                a BERT with a linear layer (docs/models.md has one); ColPali and ColQwen2 are transformers' ``...ForRetrieval``
+                a BERT with a linear layer (docs/tasks.md has one); ColPali and ColQwen2 are transformers' ``...ForRetrieval``
     document    a text for a model of texts; a picture (PIL image or path) for a model with a processor of pictures
     processor   a tokenizer of transformers, or a processor with ``tokenizer`` and ``image_processor``; None: the one that was saved with
                 the model

@@ -2,7 +2,8 @@
 
 An activation is off by the rounding of its own sum and of all before it. How far depends on the model, and on how deep it lies: 2 to 40
 units in the last place were seen. So the model is recorded in float64 and as it is on the same made-up input, and what differs is kept for
-each sum and each matrix product. Other inputs of the same model are nearly everywhere within a factor of two of that: docs/precision.md.
+each sum and each matrix product. Other inputs of the same model are nearly everywhere within a factor of two of that:
+docs/results/precision.md.
 """
 
 from __future__ import annotations

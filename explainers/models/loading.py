@@ -80,7 +80,7 @@ def load(
                are not found out rightly
     progress  called with a text and the finished fraction (None: unknown) while files are downloaded
     dtype     torch.float32, or torch.bfloat16 or torch.float16 for half of the memory: maps then have two or three digits
-              (docs/precision.md)
+              (docs/limits.md)
 
     Raises ExplainerError for an unknown name, device or dtype, for a folder that lacks a file, and, within 5 seconds, when the hub is
     needed and cannot be reached.

@@ -57,12 +57,14 @@ class DeviceMemory:
     others   what of it this process can never get: what other processes hold, and what the driver holds for this one
     peak     the most that tensors of this process took at once since :func:`restart_peak`; None if the device does not count it
     is_host  whether it is the machine's own memory, so that a model which is moved from it to host memory frees nothing
+    cached   what torch's allocator holds of it and no tensor uses: memory in pieces, where it stays while memory is short
     """
 
     total: int
     others: int = 0
     peak: int | None = None
     is_host: bool = False
+    cached: int = 0
 
 
 @dataclass(frozen=True)
@@ -89,8 +91,10 @@ def measure_memory(device: torch.device) -> DeviceMemory | None:
         return None
     held = memory.reserved if device.type != "cpu" else _own_memory()
     others = max(0, memory.total - memory.free - held)
+    if device.type == "cpu":
+        return DeviceMemory(memory.total, others)
     peak = torch.cuda.max_memory_allocated(device) if device.type == "cuda" else None
-    return DeviceMemory(memory.total, others, peak, device.type != "cpu" and _shares_host_memory(device))
+    return DeviceMemory(memory.total, others, peak, _shares_host_memory(device), max(0, memory.reserved - _allocated(device)))
 
 
 def restart_peak(device: torch.device) -> None:
@@ -115,8 +119,12 @@ def free_memory(device: torch.device) -> int | None:
     if (memory := _memory_of(device)) is None or device.type == "cpu":
         return None if memory is None else memory.free
     allowed = int(_LIMITS.get(indexed(device), 1.0) * memory.total) - memory.reserved
-    allocated = torch.cuda.memory_allocated(device) if device.type == "cuda" else torch.mps.current_allocated_memory()
-    return int(max(0, min(memory.free, allowed)) + memory.reserved - allocated)
+    return int(max(0, min(memory.free, allowed)) + memory.reserved - _allocated(device))
+
+
+def _allocated(device: torch.device) -> int:
+    """Return the bytes that tensors of this process hold on a GPU."""
+    return int(torch.cuda.memory_allocated(device) if device.type == "cuda" else torch.mps.current_allocated_memory())
 
 
 def allocated_memory(gpu: int) -> int:

@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import re
+import threading
+from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
 from functools import partial
-from typing import Generic, Literal, TypeVar
+from typing import ClassVar, Generic, Literal, TypeVar
 
 import torch
 from torch import Tensor
 
-from explainers.errors import MemoryShortageError, chain_of, ran_out_of_memory
+from explainers.errors import MemoryShortageError, chain_of, may_lack_memory, ran_out_of_memory
 from explainers.models.memory import allocated_memory, release_memory
 
 T = TypeVar("T")
@@ -30,12 +32,32 @@ _ASKED_FOR, _HELD, _GPU = (re.compile(words) for words in (f"tried to allocate {
 _UNITS = {"bytes": 1} | {letter + ending: base**i for ending, base in (("b", 1000), ("ib", 1024)) for i, letter in enumerate("kmgt", 1)}
 
 
+#: What became of a shortage: fewer rows in a pass, activations computed again or other models that left mended it, or nothing did.
+Outcome = Literal["smaller-batch", "recomputed", "made-room", "failed"]
+
+
 class Shortages:
     """The number of times that memory was too short in this process, for what :func:`attempt` ran or in an error given to
-    :func:`count_shortage`: ``count``. One shortage counts once, in however many calls of them, one inside the other, it arrives.
+    :func:`count_shortage`. One shortage counts once, in however many calls of them, one inside the other, it arrives.
+
+    count     all of them
+    outcomes  outcome -> those of which it is known: see :func:`settle_shortages`
     """
 
     count = 0
+    outcomes: ClassVar[Counter[Outcome]] = Counter()
+
+
+class _Unsettled(threading.local):
+    """The shortages of this thread of which it is not known yet what became of them, in order: of each whether it surely is one, and not an
+    error that is one only if less memory mends it.
+    """
+
+    def __init__(self) -> None:
+        self.are_sure: list[bool] = []
+
+
+_UNSETTLED = _Unsettled()
 
 
 @dataclass(frozen=True)
@@ -51,13 +73,15 @@ def is_memory_shortage(error: BaseException | None) -> bool:
 
 
 def attempt(run: Callable[[], T]) -> Ran[T] | Exception:
-    """Call ``run()`` and return its result; or return the error if memory was short, after freeing what ``run`` had made. Raises any other
-    error.
+    """Call ``run()`` and return its result; or return the error if memory was short, or may have been (:func:`may_lack_memory`), after
+    freeing what ``run`` had made. Raises any other error.
+
+    Whoever has no way left to take less raises an error that may be no shortage as it is: in words of memory it would mislead.
     """
     try:
         return Ran(run())
     except Exception as error:
-        if not is_memory_shortage(error):
+        if not (is_memory_shortage(error) or may_lack_memory(error)):
             raise
         failed = error
     count_shortage(failed)
@@ -67,10 +91,33 @@ def attempt(run: Callable[[], T]) -> Ran[T] | Exception:
 
 
 def count_shortage(error: Exception) -> None:
-    """Count ``error``, which says that memory was short, in :class:`Shortages`, unless it, or one that led to it, was counted before."""
+    """Count ``error``, which says that memory was short, in :class:`Shortages`, unless it, or one that led to it, was counted before. One
+    that may be no shortage counts once less memory has mended it.
+    """
     if not any(getattr(each, _IS_COUNTED, False) for each in chain_of(error)):
-        Shortages.count += 1
+        is_sure = not may_lack_memory(error)
+        _UNSETTLED.are_sure.append(is_sure)
+        Shortages.count += is_sure
     as_counted(error)
+
+
+def unsettled_shortages() -> int:
+    """Return the number of shortages that this thread has met and of which it is not known yet what became of them."""
+    return len(_UNSETTLED.are_sure)
+
+
+def settle_shortages(outcome: Outcome | None, since: int) -> None:
+    """Note ``outcome`` as what became of the shortages that this thread has met since :func:`unsettled_shortages` was ``since``; None: they
+    were none.
+    """
+    are_sure = _UNSETTLED.are_sure[since:]
+    del _UNSETTLED.are_sure[since:]
+    if outcome is None:
+        Shortages.count -= are_sure.count(True)
+        return
+    mended = are_sure.count(False) if outcome in ("smaller-batch", "recomputed") else 0
+    Shortages.count += mended
+    Shortages.outcomes[outcome] += are_sure.count(True) + mended
 
 
 def as_counted(error: E) -> E:
@@ -123,11 +170,12 @@ class Passes:
 
         Raises the error itself where memory is too short for a single row.
         """
-        first = 0
+        first, since = 0, unsettled_shortages()
         while first < count:
             number = min(self.rows, count - first)
             tried = attempt(partial(run, first, number))
             if isinstance(tried, Ran):
+                settle_shortages("recomputed" if is_sparing_activations() else "smaller-batch", since)
                 yield tried.result
                 first += number
             elif number == 1:

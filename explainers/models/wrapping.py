@@ -104,7 +104,7 @@ def wrap(
                 ``explain(at=)`` can name
     task        the kind of its output if that is not one row of logits for each sample, one of :data:`explainers.TASKS`; None: found out
     boxes       for a detector of any library, a function from what the module gives for one picture (1, C, height, width) to its boxes,
-                corners x0, y0, x1, y1 in pixels (N, 4), and their scores (N, classes); see docs/models.md
+                corners x0, y0, x1, y1 in pixels (N, 4), and their scores (N, classes); see docs/tasks.md
     picture     for a detector that is asked with texts, a picture that stays as it is while the words of a text are explained; None: the
                 picture is explained, and ``labels`` are the texts
     device      where to move the module; None leaves it where it is

@@ -176,7 +176,7 @@ def explain(
     observer  an :class:`Observer`, told of the prediction and of each map when it is done
     cancelled  asked between passes; when true, :class:`Cancelled` is raised
     precision  ``auto``: maps of relevance are computed in the model's own precision, and in float64 where their estimated rounding error is
-               too large (over a thousandth of the largest score: docs/precision.md); ``double``: all of them in float64; ``tf32``: as
+               too large (over a thousandth of the largest score: docs/limits.md); ``double``: all of them in float64; ``tf32``: as
                ``auto``, and a GPU may round products of float32 to TF32, which is off otherwise. Each map says which precision it has, and
                why
     next_method  function from the remaining specs to the one that is computed next. If it returns None, no further method is computed. A

@@ -3,7 +3,8 @@
 Memory is estimated before it is taken (:mod:`explainers.autograd.memory`). Where the estimate says that a batch does not fit, or was wrong,
 the batch is halved down to single inputs. An input that does not fit either is explained with the activations inside its blocks computed
 again on the way back (:mod:`explainers.autograd.recomputation`). Where that fails too, an error says how many bytes it needs and how many
-are free. Maps that are done stay done, and nothing of a failed step stays on the device.
+are free. Maps that are done stay done, and nothing of a failed step stays on the device. An error of a library of CUDA that may be a
+shortage or not (:func:`explainers.errors.may_lack_memory`) goes down the same steps, and is raised in its own words where it stays.
 
 An analysis goes through the same steps (:func:`run_in_steps`): its passes halve their rows themselves (:mod:`explainers.models.passes`);
 where that was not enough it runs again with one row in each pass, and then with the activations of that row computed again.
@@ -14,16 +15,26 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from contextvars import ContextVar
 from functools import partial, wraps
-from typing import ParamSpec, TypeVar, get_args
+from typing import ParamSpec, TypeVar, cast, get_args
 
 from torch import Tensor
 
 from explainers.autograd.memory import OVERHEAD_FACTOR, bytes_recomputed, estimate_of_one, has_long_rows
 from explainers.autograd.recomputation import ReadsInsideError, reason_against_recomputation
-from explainers.errors import MemoryShortageError
+from explainers.errors import MemoryShortageError, may_lack_memory, ran_out_of_memory
 from explainers.models.memory import free_memory, total_memory
 from explainers.models.model import Model
-from explainers.models.passes import Passes, Ran, Sparing, as_counted, attempt, bytes_needed, sparing_memory
+from explainers.models.passes import (
+    Passes,
+    Ran,
+    Sparing,
+    as_counted,
+    attempt,
+    bytes_needed,
+    settle_shortages,
+    sparing_memory,
+    unsettled_shortages,
+)
 from explainers.models.tf32 import products_in_float32
 from explainers.self_check.opening import model_of
 
@@ -41,7 +52,8 @@ def explain_in_steps(model: Model, tensors: Mapping[str, Tensor], count: int, ex
     ``first`` and ``number`` are the part of the inputs, and ``recomputed`` is true if the activations of the model's blocks shall be
     computed again on the way back, to save memory. A part whose memory ran out is explained again in smaller parts, at last with
     ``recomputed``. One long text is explained with ``recomputed`` at once, unless ``reads_inside``: the methods read what is inside the
-    blocks. Raises MemoryShortageError, with the bytes that are needed and free, where one input does not fit in any way.
+    blocks. Raises MemoryShortageError, with the bytes that are needed and free, where one input does not fit in any way, and an error that
+    may be no shortage as it is.
     """
     recomputed = count == 1 and not reads_inside and has_long_rows(model, tensors)
 
@@ -51,18 +63,26 @@ def explain_in_steps(model: Model, tensors: Mapping[str, Tensor], count: int, ex
             explain_part(first, number, False)
             return
         failed: Exception | None = None
+        since = unsettled_shortages()
         if not recomputed:
             tried = attempt(partial(explain_part, first, 1, False))
             if isinstance(tried, Ran):
                 return
             failed = tried
         if (reason := reason_against_recomputation(model)) is not None:
+            if failed is not None and may_lack_memory(failed):
+                raise failed
             words = f"Memory ran out for 1 input by {model.name}. {reason} {words_of_kept(model, tensors)}"
             raise as_counted(MemoryShortageError(words, needed=bytes_needed(failed)))
         recomputed = True
         tried = attempt(partial(explain_part, first, 1, True))
-        if not isinstance(tried, Ran):
-            if isinstance(tried, MemoryShortageError):
+        if isinstance(tried, Ran):
+            settle_shortages("recomputed", since)
+        elif may_lack_memory(failed) and not ran_out_of_memory(tried):  # a method that cannot do with less says that memory is short
+            settle_shortages(None, since)
+            raise cast("Exception", failed)
+        else:
+            if isinstance(tried, MemoryShortageError) or may_lack_memory(tried):
                 raise tried
             raise as_counted(MemoryShortageError(words_of_shortage(model, tensors), needed=bytes_recomputed(model, tensors)))
 
@@ -77,7 +97,8 @@ def run_in_steps(model: Callable[[], Model], run: Callable[[], T]) -> T:
     """Call ``run``, a function that runs a model, and return its result. If memory runs out, it is called again in a way that takes less.
     ``model`` returns the model; it is called only in that case. Float32 is not rounded to TF32 inside.
 
-    Raises MemoryShortageError, in words, where that fails too. Inside another call of it ``run`` simply runs: the outermost one decides.
+    Raises MemoryShortageError, in words, where that fails too, and an error that may be no shortage as it is. Inside another call of it
+    ``run`` simply runs: the outermost one decides.
     """
     if _IS_IN_STEPS.get():
         return run()
@@ -93,7 +114,7 @@ def _run_with_less(model: Callable[[], Model], run: Callable[[], T]) -> T:
     """Call ``run`` and return its result; where memory runs out call it again, each time in a way that takes less, see
     :func:`run_in_steps`.
     """
-    tried = attempt(run)
+    since, tried = unsettled_shortages(), attempt(run)
     if isinstance(tried, Ran):
         return tried.result
     error, opened = tried, model()
@@ -105,7 +126,13 @@ def _run_with_less(model: Callable[[], Model], run: Callable[[], T]) -> T:
         except ReadsInsideError as inside:
             reason = f"It cannot be done with less: {inside}."
         if isinstance(tried, Ran):
+            settle_shortages("smaller-batch" if how == "rows" else "recomputed", since)
             return tried.result
+    if may_lack_memory(error) and not ran_out_of_memory(tried):
+        settle_shortages(None, since)
+        raise error
+    if may_lack_memory(tried):
+        raise tried
     if isinstance(error, MemoryShortageError):
         error.needed = bytes_needed(tried)  # in the way that takes least
         raise error

@@ -9,6 +9,9 @@ from torch import Tensor
 
 from explainers.models.inputs.types import ImageInput, TextInput
 
+#: A note for a reader on a map of a method that has one map for all targets; figures, notebooks and the command line say it.
+SAME_FOR_EVERY_CLASS = "the same for every class"
+
 
 class DrawnWord(Protocol):
     """A word of a text: its characters and its score, in a pair of texts with the number of its text."""
@@ -52,6 +55,10 @@ class DrawableMap(Protocol):
     @property
     def signed(self) -> bool:
         """Return whether scores may speak against the target."""
+
+    @property
+    def class_specific(self) -> bool:
+        """Return whether another target can have another map."""
 
     @property
     def scores(self) -> Tensor:

@@ -11,7 +11,7 @@ import numpy as np
 
 from explainers.errors import ExplainerError
 from explainers.rendering.colours import is_two_sided, one_sign_note, scale_ends
-from explainers.rendering.drawable import DrawableExplanation, DrawableMap
+from explainers.rendering.drawable import SAME_FOR_EVERY_CLASS, DrawableExplanation, DrawableMap
 from explainers.rendering.overlays import drawn_scores, legend_colours, legend_ends, render_overlay
 
 if TYPE_CHECKING:
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 MAP_INCHES = 2.4  # of a map
+LINE_INCHES, LEGEND_INCHES = 0.16, 0.2  # of a line of the caption above it, and of the bar of colours below
 ORDER_TITLES = {
     "most": "Most relevant first: the sooner it falls, the better",
     "least": "Least relevant first: the longer it stays, the better",
@@ -42,14 +43,16 @@ def panel(explanation: DrawableExplanation, maps: Sequence[DrawableMap], columns
         raise ExplainerError(f"A figure of {columns} columns cannot be drawn: pass 1 or more.")
     across = min(columns, len(maps))
     down = math.ceil(len(maps) / across)
-    figure = Figure(figsize=(MAP_INCHES * across, MAP_INCHES * 1.2 * down), layout="constrained")
+    captions = [_caption(drawn) for drawn in maps]
+    around = LEGEND_INCHES + LINE_INCHES * max(caption.count("\n") + 1 for caption in captions)
+    figure = Figure(figsize=(MAP_INCHES * across, (MAP_INCHES + around) * down), layout="constrained")
     for index in range(across * down):
         axes = figure.add_subplot(down, across, index + 1)
         axes.set_axis_off()
         if index < len(maps):
             picture = render_overlay(explanation, maps[index], sink=sink)
             axes.imshow(picture)
-            axes.set_title(_caption(maps[index]), fontsize=8)
+            axes.set_title(captions[index], fontsize=8)
             _draw_legend(axes, maps[index], picture.width / picture.height)
     return figure
 
@@ -69,9 +72,12 @@ def _draw_legend(axes: Axes, drawn: DrawableMap, shape: float) -> None:
 
 
 def _caption(drawn: DrawableMap) -> str:
-    """Return the title and the target of a map, and if it is not drawn as its method suggests a line that says how."""
+    """Return the title and the target of a map, whether it is the same for every class, and if it is not drawn as its method suggests a
+    line that says how.
+    """
+    same = [] if drawn.class_specific else [SAME_FOR_EVERY_CLASS]
     note = one_sign_note(drawn_scores(drawn), drawn.signed)
-    return "\n".join([drawn.title, drawn.target, *textwrap.wrap(note, TITLE_WIDTH_CHARACTERS)])
+    return "\n".join([drawn.title, drawn.target, *same, *textwrap.wrap(note, TITLE_WIDTH_CHARACTERS)])
 
 
 def deletion_figure(test: Mapping[str, Any]) -> Figure:

@@ -18,7 +18,7 @@ from PIL import Image
 from explainers.errors import ExplainerError
 from explainers.models.inputs.types import ImageInput, PicturePromptInput
 from explainers.rendering.colours import is_two_sided, normalise, one_sign_note, scale_ends
-from explainers.rendering.drawable import DrawableMap
+from explainers.rendering.drawable import SAME_FOR_EVERY_CLASS, DrawableMap
 from explainers.rendering.molecules import is_drawn, over_molecule
 from explainers.rendering.overlays import (
     AGAINST,
@@ -48,8 +48,9 @@ def map_html(attribution: DrawableMap, image: ImageInput | None) -> str:
     """
     body = _body(attribution, image)
     scores = drawn_scores(attribution)
+    same = "" if attribution.class_specific else SAME_FOR_EVERY_CLASS
     order_only = one_sign_note(scores, attribution.signed)
-    notes = "".join(f"<br><small>{escape(note)}</small>" for note in (order_only, *attribution.notes) if note)
+    notes = "".join(f"<br><small>{escape(note)}</small>" for note in (same, order_only, *attribution.notes) if note)
     spec, target = escape(attribution.method), escape(attribution.target)
     two_sided = is_two_sided(scale_ends(np.asarray(scores, np.float32), attribution.signed), attribution.signed)
     legend = _legend(two_sided, attribution.text is not None) if "<img" in body or attribution.text is not None else ""

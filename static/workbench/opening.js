@@ -30,7 +30,8 @@ export async function openPage(workbench) {
     const stored = address.id
       ? await (await import("./stored.js")).findStored(address.id, workbench.kind, models)
       : null;
-    if (stored) workbench.question.model = stored.model; // before samples are offered: they ask a model that was brought
+    // before samples are offered: they ask a model that was brought
+    if (stored) workbench.question.model = stored.model;
     page.ready();
     if (address.id && !stored) workbench.headline.clear(); // nothing is asked
     models.chosen = Boolean(address.model);

@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 import torch
 
-from explainers.errors import ExplainerError, MemoryShortageError, chain_of, ran_out_of_memory
+from explainers.errors import ExplainerError, MemoryShortageError, chain_of, may_lack_memory, ran_out_of_memory
 from explainers.models.passes import is_memory_shortage
 from explainers.models.removal import patches
 from explainers.models.removal.token_removal import fewest_tokens
@@ -37,6 +37,40 @@ def test_memory_that_ran_out_is_known(error: Exception) -> None:
     outer = ExplainerError("it cannot be loaded")
     outer.__cause__ = error
     assert ran_out_of_memory(outer)
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        "Unable to find an engine to execute this computation",
+        "GET was unable to find an engine to execute this computation",
+        "FIND was unable to find an engine to execute this computation",
+        "cuDNN error: CUDNN_STATUS_NOT_INITIALIZED",
+        "cuDNN error: CUDNN_STATUS_INTERNAL_ERROR",
+        "cusolver error: CUSOLVER_STATUS_INTERNAL_ERROR, when calling `cusolverDnCreate(handle)`",
+    ],
+)
+def test_an_error_that_lack_of_memory_may_have_led_to_is_told_from_one_that_it_has(words: str) -> None:
+    error = RuntimeError(words)
+    outer = ExplainerError("the model cannot run")
+    outer.__cause__ = error
+    for each in (error, outer):
+        assert (may_lack_memory(each), ran_out_of_memory(each), is_memory_shortage(each)) == (True, False, False)
+    outer.__cause__ = RuntimeError("CUDA error: out of memory")
+    outer.__cause__.__context__ = error
+    assert (may_lack_memory(outer), ran_out_of_memory(outer)) == (False, True)
+    shortage = MemoryShortageError("This needs 9 GB.")
+    shortage.__cause__ = error
+    assert not may_lack_memory(shortage)
+    assert not may_lack_memory(ValueError(words))
+    assert not may_lack_memory(RuntimeError("cuDNN error: CUDNN_STATUS_INTERNAL_ERROR_DEVICE_ALLOCATION_FAILED"))
+    assert not may_lack_memory(None)
+
+
+@pytest.mark.skipif(not hasattr(torch, "AcceleratorError"), reason="torch has it since 2.8")
+def test_memory_that_ran_out_is_known_in_the_errors_of_newer_versions_of_torch() -> None:
+    assert ran_out_of_memory(torch.AcceleratorError("CUDA error: out of memory"))
+    assert not ran_out_of_memory(torch.AcceleratorError("CUDA error: an illegal memory access was encountered"))
 
 
 def wrap(error: Exception, how: str) -> Exception:

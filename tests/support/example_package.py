@@ -31,7 +31,7 @@ def install_example(folder: Path) -> Path:
     source, installed = folder / "source", folder / "installed"
     source.mkdir(parents=True)
     for language, name in (("python", "vitrine_example.py"), ("toml", "pyproject.toml")):
-        (block,) = re.findall(rf"```{language}\n(.*?)```", text.partition("## A kind of study\n")[0], re.DOTALL)
+        (block,) = re.findall(rf"```{language}\n(.*?)```", text, re.DOTALL)
         (source / name).write_text(block, "utf-8")
     pip = [sys.executable, "-m", "pip", "--disable-pip-version-check", "--quiet"]
     subprocess.run([*pip, "install", "--no-deps", "--no-index", "--no-build-isolation", "--target", installed, source], check=True)

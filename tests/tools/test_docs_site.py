@@ -57,3 +57,4 @@ def test_the_site_is_built_without_a_warning_and_has_every_public_name(tmp_path:
     linked = re.findall(r"\]\(([^)]+)\)", index)
     assert len(linked) > 30
     assert all((tmp_path / link).is_file() for link in linked)
+    assert "[](" not in index  # each has a title

@@ -4,15 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import get_args
 
-from prometheus_client import CollectorRegistry, Counter, Gauge, Summary, disable_created_metrics, generate_latest
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, Summary, disable_created_metrics, generate_latest
 from prometheus_client.exposition import CONTENT_TYPE_PLAIN_0_0_4
+
+from explainers.models.passes import Outcome
 
 MEDIA_TYPE = CONTENT_TYPE_PLAIN_0_0_4
 #: Counters for alarms. They exist from 0 on, since otherwise their first count would be no increase; others appear with their first count.
 _WATCHED_REFUSALS = ("queue-full", "disk-full")
 _WATCHED_ENDS = ("worker-ended", "worker-hung", "device-lost")
 PLACES = ("device", "host", "disk")
+SHORTAGE_OUTCOMES = get_args(Outcome)
+#: Upper bounds, in seconds, of the buckets of times: two in each power of ten, since each is a series for every label.
+_SECONDS = (0.1, 0.3, 1, 3, 10, 30, 100, 300)
 disable_created_metrics()  # type: ignore[no-untyped-call]  # a second series for each, with the time of its first count
 
 
@@ -34,15 +40,20 @@ class Metrics:
     def __init__(self) -> None:
         self._registry = CollectorRegistry()
         self._requests = Counter("vitrine_requests", "Answered HTTP requests.", ("method", "route", "status"), registry=self._registry)
-        self._seconds = Summary("vitrine_explanation_seconds", "Time spent on explanations.", ("state",), registry=self._registry)
-        self._waits = Summary("vitrine_queue_wait_seconds", "Time that explanations waited for their first turn.", registry=self._registry)
+        self._seconds = Histogram(
+            "vitrine_explanation_seconds", "Time spent on explanations.", ("state",), buckets=_SECONDS, registry=self._registry
+        )
+        waits = "Time that explanations waited for their first turn."
+        self._waits = Histogram("vitrine_queue_wait_seconds", waits, buckets=_SECONDS, registry=self._registry)
+        loads = "Time in which models were loaded from disk, their first pass included."
+        self._loads = Histogram("vitrine_model_load_seconds", loads, ("device",), buckets=_SECONDS, registry=self._registry)
         self._methods = Summary("vitrine_method_seconds", "Time spent on maps.", ("method",), registry=self._registry)
         self._refusals = Counter("vitrine_refusals", "Refused requests.", ("reason",), registry=self._registry)
         self._reused = Counter("vitrine_answers_reused", "Questions that a finished explanation answered.", registry=self._registry)
         self._ended = Counter("vitrine_worker_restarts", "Processes of models that ended.", ("reason",), registry=self._registry)
         self._moves = Counter("vitrine_model_moves", "Models that moved to a place.", ("to", "device"), registry=self._registry)
-        shortages = "How often memory was too short for a pass, for loading a model, or for moving one."
-        self._shortages = Counter("vitrine_memory_shortages", shortages, ("device",), registry=self._registry)
+        shortages = "How often memory was too short for a pass, for loading a model, or for moving one, by what became of it."
+        self._shortages = Counter("vitrine_memory_shortages", shortages, ("device", "outcome"), registry=self._registry)
         watched = ((self._refusals, _WATCHED_REFUSALS), (self._ended, _WATCHED_ENDS))
         for counter, reasons in watched:
             for reason in reasons:
@@ -86,9 +97,14 @@ class Metrics:
             self._moves.labels(known, device)
         self._moves.labels(place, device).inc()
 
-    def memory_was_short(self, device: str, times: int) -> None:
-        """Count the passes for which ``device`` had too little memory: each was made again with less, or failed."""
-        self._shortages.labels(device).inc(times)
+    def model_loaded(self, device: str, seconds: float) -> None:
+        """Count one model that was loaded from disk to ``device``, and the ``seconds`` that it took."""
+        self._loads.labels(device).observe(seconds)
+
+    def memory_was_short(self, device: str, times: Mapping[str, int]) -> None:
+        """Count the ``times`` that ``device`` had too little memory, by what became of it: one of :data:`SHORTAGE_OUTCOMES`."""
+        for outcome in SHORTAGE_OUTCOMES:  # those of a device exist from 0 on, as soon as it is known
+            self._shortages.labels(device, outcome).inc(times.get(outcome, 0))
 
     def text(self, gauges: Iterable[GaugeValues]) -> str:
         """Return all counters, and these ``gauges``, in Prometheus's text format."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from pathlib import Path
 
-from explainers.errors import ExplainerError, MemoryShortageError, NotInstalledError, ran_out_of_memory
+from explainers.errors import ExplainerError, MemoryShortageError, NotInstalledError, chain_of, may_lack_memory, ran_out_of_memory
 from vitrine_server.http.problems import Problem, out_of_memory, unforeseen
 from vitrine_server.json_text import NotJsonError
 
@@ -32,6 +32,9 @@ def problem_of(error: Exception, kind: str, refusal: str) -> Problem:
         log.warning("the answer of the %s cannot be sent", kind, exc_info=error)
         send = "Ask about another input or by another method; where it is so with all of them, the model's weights are not sound."
         return Problem(422, "unusable-numbers", f"The model's answer cannot be shown: {error}.", send=send)
+    if may_lack_memory(error):
+        send = "Ask for less at once, or try again later; where it stays so, choose another model or other methods."
+        return _not_done_by_gpu(error, f"The {kind}", f"{kind}-failed", send)
     return unforeseen(error, f"The {kind}", f"{kind}-failed")
 
 
@@ -55,10 +58,22 @@ def load_problem(name: str, error: Exception, place: Path | None = None) -> Prob
         refusal = Problem(422, slug, str(error).replace(str(place), place.name), send=send)
         refusal.failure_report = error.report()
         return refusal
-    problem = unforeseen(error, f"Loading {name}", "model-failed", send=send)
+    if may_lack_memory(error):
+        problem = _not_done_by_gpu(error, f"Loading {name}", "model-failed", send)
+    else:
+        problem = unforeseen(error, f"Loading {name}", "model-failed", send=send)
     if place is not None:  # whatever it is, it lies in the files that were brought
         problem.status = 422
     return problem
+
+
+def _not_done_by_gpu(error: Exception, what: str, slug: str, send: str) -> Problem:
+    """Make the Problem 500 of the type ``slug`` for an ``error`` of a library of CUDA that may be a shortage of memory or not: ``what``
+    failed, in the library's own words, and what they may mean.
+    """
+    log.warning("%s failed for want of memory, or of an operation", what, exc_info=error)
+    words = next(str(each) for each in reversed(list(chain_of(error))) if may_lack_memory(each)).partition("\n")[0].rstrip(".")
+    return Problem(500, slug, f"{what} failed on the GPU ({words}): it cannot do this operation, or lacks memory for it.", send=send)
 
 
 def interrupted(send: str = "Ask again.") -> Problem:

@@ -1,4 +1,4 @@
-"""The recipes of docs/page_tools.md, walked as they stand there: the files of a tool, and those of one that asks the model."""
+"""The recipes of docs/recipes.md for tools, walked as they stand there: the files of a tool, and those of one that asks the model."""
 
 from __future__ import annotations
 
@@ -22,7 +22,9 @@ from vitrine_server.api import studies as calls
 from vitrine_server.pages.joined import JoinedPage
 from vitrine_server.studies.registry import STUDIES
 
-BLOCKS = re.findall(r"```(\w+)\n(.*?)```", (ROOT / "docs" / "page_tools.md").read_text("utf-8"), re.DOTALL)
+PAGE = (ROOT / "docs" / "recipes.md").read_text("utf-8")
+CHAPTER = PAGE.partition("\n## Add a tool to the pages\n")[2].partition("\n## ")[0]
+BLOCKS = re.findall(r"```(\w+)\n(.*?)```", CHAPTER, re.DOTALL)
 (SCRIPT, ENTRY, ASKING), (STYLE,), (STUDY,) = ([code for kind, code in BLOCKS if kind == language] for language in ("js", "css", "python"))
 PATIENCE = 60_000.0
 TSC = ROOT / "node_modules" / "typescript" / "bin" / "tsc"

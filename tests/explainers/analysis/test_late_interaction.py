@@ -195,7 +195,7 @@ def test_maps_figures_and_json() -> None:
 
 
 def test_the_example_in_the_documents_runs_on_a_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    text = (ROOT / "docs" / "models.md").read_text("utf-8")
+    text = (ROOT / "docs" / "tasks.md").read_text("utf-8")
     (code,) = (block for block in re.findall(r"```python\n(.*?)```", text, re.DOTALL) if "late_interaction(" in block)
     pieces = ["[PAD]", "[unused0]", "[unused1]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "owl", "painted", "by", "the", "who", "was", "."]
     tokenizer = hf.PreTrainedTokenizerFast(

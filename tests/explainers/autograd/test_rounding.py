@@ -24,8 +24,8 @@ def relevance(*shape: int, seed: int) -> RelevanceWithError:
 
 
 def by_loops(a: Tensor, b: Tensor, r: Tensor, error: Tensor) -> tuple[list[list[float]], bool]:
-    """The errors of both operands (S, D) of one sample's sum by what docs/precision.md says, number by number, no sum being near zero; and
-    whether the two totals differ in sign.
+    """The errors of both operands (S, D) of one sample's sum by what docs/results/precision.md says, number by number, no sum being near
+    zero; and whether the two totals differ in sign.
     """
     rows, columns = a.shape
     at = [(i, j) for i in range(rows) for j in range(columns)]

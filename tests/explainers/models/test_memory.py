@@ -189,7 +189,7 @@ class MadeUpGpus:
 def test_what_other_processes_hold_of_a_gpu_is_what_is_neither_free_nor_torchs(monkeypatch: pytest.MonkeyPatch) -> None:
     gpus = MadeUpGpus(monkeypatch)
     first, second = torch.device("cuda:0"), torch.device("cuda:1")
-    assert measure_memory(first) == DeviceMemory(total=80_000, others=80_000 - 30_000 - 20_000, peak=18_000)
+    assert measure_memory(first) == DeviceMemory(total=80_000, others=80_000 - 30_000 - 20_000, peak=18_000, cached=5_000)
     assert measure_memory(second) == DeviceMemory(total=80_000, others=1_000, peak=18_000)
     gpus.free[0] = 61_000  # the driver counts what was given back a moment earlier than torch
     measured = measure_memory(first)
@@ -206,7 +206,7 @@ def test_a_gpu_of_a_board_has_the_memory_of_the_machine(monkeypatch: pytest.Monk
     gpus, board = MadeUpGpus(monkeypatch), torch.device("cuda:0")
     gpus.is_integrated = True
     gpus.free[0] = 1_000
-    assert measure_memory(board) == DeviceMemory(80_000, others=80_000 - 40_000 - 20_000, peak=18_000, is_host=True)
+    assert measure_memory(board) == DeviceMemory(80_000, others=80_000 - 40_000 - 20_000, peak=18_000, is_host=True, cached=5_000)
     assert free_memory(board) == 40_000 + 20_000 - 15_000
     gpus.free[0] = 60_000  # the container may take less than the board has
     assert free_memory(board) == 60_000 + 20_000 - 15_000
@@ -217,10 +217,10 @@ def test_a_gpu_of_apple_has_the_memory_of_the_machine(monkeypatch: pytest.Monkey
     for name, value in held.items():
         monkeypatch.setattr(torch.mps, name, lambda value=value: value)
     gpu = torch.device("mps:0")
-    assert measure_memory(gpu) == DeviceMemory(36_000, is_host=True)
+    assert measure_memory(gpu) == DeviceMemory(36_000, is_host=True, cached=1_000)
     assert (free_memory(gpu), total_memory(gpu)) == (30_000 + 1_000, 36_000)
     monkeypatch.setattr("psutil.virtual_memory", lambda: SimpleNamespace(total=50_000, available=10_000))
-    assert measure_memory(gpu) == DeviceMemory(36_000, others=36_000 - 10_000 - 6_000, is_host=True)
+    assert measure_memory(gpu) == DeviceMemory(36_000, others=36_000 - 10_000 - 6_000, is_host=True, cached=1_000)
     assert free_memory(gpu) == 10_000 + 1_000
     emptied: list[str] = []
     monkeypatch.setattr(torch.mps, "empty_cache", lambda: emptied.append("mps"))

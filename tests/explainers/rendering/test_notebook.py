@@ -128,10 +128,10 @@ def test_tensors_have_no_picture_and_say_so() -> None:
 
 
 def test_the_figure_shows_the_maps_that_are_asked_for() -> None:
-    result = explain(image_model(), picture(), ["dog", "fork"], METHODS)
+    result, same = explain(image_model(), picture(), ["dog", "fork"], METHODS), "\nthe same for every class"
     drawn = [axes for axes in result.figure(columns=3).axes if axes.images]
     assert [axes.get_title() for axes in drawn] == [
-        f"{one.title}\n{one.target}" for spec in METHODS for one in result.maps if one.method == spec
+        f"{one.title}\n{one.target}{'' if one.class_specific else same}" for spec in METHODS for one in result.maps if one.method == spec
     ]
     (only,) = [axes for axes in result.figure(["rollout"], "fork").axes if axes.images]
     assert np.array_equal(only.images[0].get_array(), np.asarray(render_overlay(result, result["rollout", "fork"])))

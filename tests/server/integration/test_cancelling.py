@@ -73,7 +73,7 @@ def test_a_request_cancelled_in_the_middle_of_a_halved_batch_leaves_nothing_behi
     gc.collect()
     assert [made() for made in study.made] == [None] * 3
     assert tf32._WISHES == []
-    assert host._models.make_room()  # the model is in use no more
+    assert host._models.make_room(host._device)  # the model is in use no more
     assert host._models.resident() == {}
     follow(host.ask(LoadRequest("a")), lambda _: None)
     assert follow(host.ask(StudyRequest("a", Study())), lambda _: None) == {"rows": [4, 2, 1, 1, 1, 1]}
@@ -92,4 +92,4 @@ def test_a_request_that_nobody_follows_once_its_model_was_moved_leaves_the_model
     monkeypatch.undo()
     assert set(host._models.resident()) == {"a"}
     assert follow(host.ask(StudyRequest("a", Study())), lambda _: None) == {"rows": [4, 2, 1, 1, 1, 1]}
-    assert host._models.make_room()
+    assert host._models.make_room(host._device)

@@ -22,6 +22,7 @@ import explainers
 from explainers.errors import ExplainerError
 from tests.server.conftest import Check, Site, Sites, png, without_seconds
 from tests.server.support.gated_models import MAKES, STEPS, USUAL_METHODS, GatedModels, image_model
+from vitrine_server.http.metrics import SHORTAGE_OUTCOMES
 from vitrine_server.http.problems import Problem
 from vitrine_server.jobs.recovery import RESUMED
 from vitrine_server.store.database import SqliteDatabase, StoreError
@@ -135,17 +136,31 @@ def test_out_of_memory_is_tried_once_more(site: Site, which: str) -> None:
 
 
 def test_each_time_that_memory_is_short_is_counted(sites: Sites) -> None:
-    def counted(site: Site) -> float:
-        found = re.search(r'^vitrine_memory_shortages_total\{device="cpu"\} (\S+)$', site.client.get("/metrics").text, re.MULTILINE)
-        assert found is not None
-        return float(found[1])
+    def counted(site: Site) -> dict[str, float]:
+        lines = re.findall(r'^vitrine_memory_shortages_total\{device="cpu",outcome="(.+)"\} (\S+)$', site.client.get("/metrics").text, re.M)
+        return {outcome: float(count) for outcome, count in lines}
 
     with sites() as site:
-        assert counted(site) == 0  # it is there before its first count
+        assert counted(site) == dict.fromkeys(SHORTAGE_OUTCOMES, 0)  # they are there before their first count
         for times in (1, 2):
             site.models.errors["backward"] = [torch.OutOfMemoryError("full")]
             assert site.ask(png(times), wait=True).json()["state"] == "done"
-            assert counted(site) == times
+            assert counted(site) == {"smaller-batch": 0, "recomputed": times, "made-room": 0, "failed": 0}
+        site.models.errors["forward"] = [torch.OutOfMemoryError("full") for _ in range(2)]
+        assert site.ask(png(3), wait=True).status_code == 503
+        assert counted(site) == {"smaller-batch": 0, "recomputed": 2, "made-room": 0, "failed": 2}
+
+
+def test_what_may_be_a_shortage_is_tried_with_less_and_said_in_its_own_words_where_it_stays(site: Site, refused: Check) -> None:
+    """CuDNN's error where a workspace finds no memory, and where the GPU does not have an operation."""
+    words = "GET was unable to find an engine to execute this computation"
+    site.models.errors["backward"] = [RuntimeError(words)]
+    assert site.ask(png(), wait=True).json()["state"] == "done"
+    site.models.errors["forward"] = [RuntimeError(words)]
+    document = refused(site.ask(png(1), wait=True), 500, "explanation-failed")
+    assert words in document["detail"]
+    assert "Ask for less at once" in document["send"]
+    assert site.ask(png(1), wait=True).json()["state"] == "done"
 
 
 @pytest.mark.parametrize("which", NO_MEMORY)

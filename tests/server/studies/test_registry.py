@@ -1,4 +1,4 @@
-"""Kinds of studies: each is declared once, and the one of docs/extending.md answers as it stands there."""
+"""Kinds of studies: each is declared once, and the one of docs/recipes.md answers as it stands there."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ PATH = "/api/explanations/{id}/scaling"
 
 @pytest.fixture
 def extended(site: Site) -> Site:
-    page = (ROOT / "docs" / "extending.md").read_text("utf-8")
-    _, _, section = page.partition("## A kind of study\n")
+    page = (ROOT / "docs" / "recipes.md").read_text("utf-8")
+    _, _, section = page.partition("## Add a kind of study\n")
     (code,) = re.findall(r"```python\n(.*?)```", section, re.DOTALL)
     exec(code, {"__name__": "scaling"})
     app = site.client.app

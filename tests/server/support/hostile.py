@@ -20,7 +20,7 @@ import explainers
 from tests.families import FAMILIES
 from tests.server.support.gated_models import PATIENCE
 from tests.support.vocabularies import wordpiece
-from vitrine_server.jobs.host import model_host
+from vitrine_server.jobs.host import host_process, model_host
 from vitrine_server.jobs.host.lost_device import DeviceLostError
 from vitrine_server.jobs.host.model_host import ModelHost
 from vitrine_server.settings import Settings
@@ -28,6 +28,7 @@ from vitrine_server.settings import Settings
 HANG, RAISE, EXIT, CRASH, GROW, SLOW, LOSE, KIND = "film", "movie", "made", "bad", "well", "don", "z", "good"
 GROWN = 60_000_000  # bytes
 NO_DEVICE = "no device"  # a file in the home: processes that begin while it is there find no device
+LOOKS_OFTEN = "looks often"  # another one: a process that begins while it is there and does nothing looks often for its device
 LABELS = ["against", "for", "unsure"]
 _held: list[torch.Tensor] = []
 
@@ -94,7 +95,16 @@ def hostile_host(settings: Settings) -> ModelHost:
     """What lives in the process; it is called there."""
     if (settings.home / NO_DEVICE).exists():
         model_host.limit_memory = _find_no_device
-    return ModelHost(Loads(settings), settings)
+    host = ModelHost(Loads(settings), settings)
+    if (settings.home / LOOKS_OFTEN).exists():
+        host_process._IDLE_LOOK = 0.1
+
+        def rest() -> None:
+            if (settings.home / NO_DEVICE).exists():
+                raise DeviceLostError("it has fallen off the bus")
+
+        host.rest = rest  # type: ignore[method-assign]
+    return host
 
 
 def until(is_so: Callable[[], bool], what: str, patience: float = PATIENCE) -> None:

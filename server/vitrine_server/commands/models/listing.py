@@ -103,12 +103,13 @@ def run_methods(args: argparse.Namespace) -> None:
 def methods_markdown() -> str:
     """Format the methods as a Markdown table: title, publication, rules (the default one first), kind of scores, and what each computes."""
     import explainers
+    from explainers.rendering.drawable import SAME_FOR_EVERY_CLASS
 
     rows = []
     for method in explainers.METHODS.values():
         scores = "signed" if method.signed else "unsigned"
         if not method.class_specific:
-            scores += ", the same for every class"
+            scores += f", {SAME_FOR_EVERY_CLASS}"
         rules = ", ".join(f"`{rule}`" for rule in method.rules)
         rows.append(
             (
@@ -183,6 +184,7 @@ def facts_of(method: dict[str, Any]) -> Iterator[tuple[str, str]]:
     """Yield a heading and a text for each fact about a method, except its options."""
     from explainers import METHODS, RULES
     from explainers.citation import Citation
+    from explainers.rendering.drawable import SAME_FOR_EVERY_CLASS
 
     pairs = [pair for pair in method["pairs"] if pair["rule"] is not None]
     yield "paper", str(Citation.from_json(method)) or "none"
@@ -202,7 +204,7 @@ def facts_of(method: dict[str, Any]) -> Iterator[tuple[str, str]]:
         yield "not with", f"{', '.join(rules)}: {why}"
     yield (
         "scores",
-        f"{'signed' if method['signed'] else 'unsigned'}, {'class-specific' if method['class_specific'] else 'the same for every class'}",
+        f"{'signed' if method['signed'] else 'unsigned'}, {'class-specific' if method['class_specific'] else SAME_FOR_EVERY_CLASS}",
     )
     if (promise := method["promise"]) is not None:
         yield "sum", f"adds up to {promise['total']}, with {' and '.join(promise['rules'])} alone"

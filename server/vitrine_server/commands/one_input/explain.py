@@ -411,6 +411,8 @@ def map_rows(maps: Sequence[Attribution], frames: int | None = None) -> tuple[Se
     between two seeds for a random method, its time, and where its evidence lies (for a clip of this number of ``frames``, also in which
     frame).
     """
+    from explainers.rendering.drawable import SAME_FOR_EVERY_CLASS
+
     headings = ("method", "from", "to", "unexplained", "two seeds", "seconds", "where", "")
     where: Callable[[Attribution], str] = partial(strongest_patch, frames=frames) if maps[0].patches is not None else strongest_words
     rows = [
@@ -422,7 +424,7 @@ def map_rows(maps: Sequence[Attribution], frames: int | None = None) -> tuple[Se
             "" if attribution.seed_correlation is None else f"{attribution.seed_correlation:.2f}",
             f"{attribution.seconds:.2f}",
             where(attribution),
-            "; ".join([*([] if attribution.class_specific else ["the same for every class"]), *attribution.notes]),
+            "; ".join([*([] if attribution.class_specific else [SAME_FOR_EVERY_CLASS]), *attribution.notes]),
         )
         for attribution in maps
     ]

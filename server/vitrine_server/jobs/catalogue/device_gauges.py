@@ -20,12 +20,13 @@ def gauges_by_device(residents: Iterable[Mapping[str, ResidentModel]], budgets: 
         for model in models.values():
             weights[model.place][model.device,] += model.bytes
     room, headroom = Counter[tuple[str, ...]](), Counter[tuple[str, ...]]()
-    total, others, peaks = (dict[tuple[str, ...], float]() for _ in range(3))
+    total, others, peaks, cached = (dict[tuple[str, ...], float]() for _ in range(4))
     for budget in budgets:
         key = (budget.device,)
         room[key] += budget.room
         headroom[key] += budget.headroom
         total[key], others[key] = max(total.get(key, 0), budget.total), max(others.get(key, 0), budget.others)
+        cached[key] = cached.get(key, 0) + budget.cached
         weights["device"][key] += 0  # a device without models has none, and not no number
         weights["host"][key] += 0
         for name, peak in budget.peaks.items():
@@ -37,6 +38,7 @@ def gauges_by_device(residents: Iterable[Mapping[str, ResidentModel]], budgets: 
         ("model_headroom_bytes", "Bytes of a device that are kept free for what models compute.", headroom),
         ("device_total_bytes", "Memory of a device.", total),
         ("device_others_bytes", "Memory of a device that other processes or the driver held, when it was last used.", others),
+        ("device_cached_bytes", "Memory of a device that torch's allocator held and no tensor used, when it was last used.", cached),
     ]
     gauges = [GaugeValues(name, text, ("device",), values) for name, text, values in described]
     text = "The most that a recent use of a model took beyond weights, where the device counts it."

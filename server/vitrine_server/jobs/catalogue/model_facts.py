@@ -33,12 +33,14 @@ class ResidentModel(Record):
 class DeviceBudget:
     """How a host of models shares out the memory of its device, in bytes.
 
-    device    its name, such as ``cuda:0``
-    total     what the device has in all
-    others    what of it other processes, or the driver, hold
-    headroom  what is left for what the models compute
-    room      what the weights of models may take
-    peaks     the most that a recent use of each model on it took beyond the weights, by name, where that is measured
+    device      its name, such as ``cuda:0``
+    total       what the device has in all
+    others      what of it other processes, or the driver, hold
+    headroom    what is left for what the models compute
+    room        what the weights of models may take
+    peaks       the most that a recent use of each model on it took beyond the weights, by name, where that is measured
+    start_room  what the weights may take at first, before anything was measured; so much at least where some of them cannot leave
+    cached      what torch's allocator holds and no tensor uses
     """
 
     device: str
@@ -47,6 +49,8 @@ class DeviceBudget:
     headroom: int
     room: int
     peaks: Mapping[str, int] = field(default_factory=dict)
+    start_room: int = 0
+    cached: int = 0
 
 
 @dataclass(frozen=True)

@@ -15,14 +15,14 @@ from contextlib import suppress
 from multiprocessing.connection import Connection
 from multiprocessing.process import BaseProcess
 from multiprocessing.reduction import ForkingPickler
-from typing import Any, cast
+from typing import Any, NoReturn, cast
 
 import psutil
 
 from vitrine_server.http.problems import Problem
 from vitrine_server.http.uploads import forbid_bombs
 from vitrine_server.jobs.catalogue.model_facts import DeviceBudget, ResidentModel
-from vitrine_server.jobs.host.interface import HostLostError, HostRequest, Message, Reply, Result, Stream, Watch
+from vitrine_server.jobs.host.interface import DropRequest, HostLostError, HostRequest, Message, Reply, Result, Stream, Watch
 from vitrine_server.jobs.host.lost_device import DeviceGoneError, DeviceLostError
 from vitrine_server.jobs.host.model_host import ModelHost
 from vitrine_server.jobs.host.processes import START_METHOD
@@ -34,6 +34,8 @@ _PAUSE = 0.05  # seconds between two checks, by the process, whether to stop
 _DEVICE_LOST = 75  # exit code of a process whose GPU answers nothing more: EX_TEMPFAIL of sysexits.h
 _DEVICE_GONE = 69  # of one that could not use its GPU from the start: EX_UNAVAILABLE
 _IDLE_LOOK = 5.0  # seconds after which an idle process does its chores again, see ModelHost.rest
+_KILL_SECONDS = 10.0  # after which a process that was killed is left alone: the kernel does not end one that waits for a GPU that hangs
+_MAX_LOSSES = 3  # processes in a row that lost their device before one request was answered: then the next is not expected to fare better
 _STOP_SECONDS = 15.0  # for which a process goes on that was told to stop: as long as a service may take to stop
 
 # The server sends (number of the request, "ask", the request), then (number, "reply", a reply) for each message, or (number, "close", None)
@@ -56,6 +58,7 @@ class HostProcess:
         self._numbers = itertools.count()
         self._waits_since: float | None = None
         self.has_lost_device = False
+        self._losses = 0  # processes that lost their device since the last request was answered
         self._last_problem: Problem | None = None  # for which the last process ended
         self.models: dict[str, ResidentModel] = {}
         self.budget: DeviceBudget | None = None
@@ -81,7 +84,8 @@ class HostProcess:
             kind, value = self._exchange(connection, (number, "reply", reply), watch, has_begun)
         if kind == "error":
             raise value
-        self.has_lost_device = False
+        if not isinstance(request, DropRequest):  # which needs no device that works
+            self.has_lost_device, self._losses = False, 0
         return cast("Result", value)
 
     def _exchange(self, connection: Connection, step: tuple[int, str, Any], watch: Watch, has_begun: bool) -> tuple[str, Any]:
@@ -145,18 +149,25 @@ class HostProcess:
             send = "Ask again; where it ends again, ask for less, or choose another model."
             problem = Problem(503, "worker-ended", f"The process of the models {reason} while this was made.", send=send)
         log.warning("the process of the models (%s) %s: %s", pid, reason, problem.detail)
-        self.has_lost_device = code == _DEVICE_GONE
+        self._losses += code == _DEVICE_LOST
+        self.has_lost_device = code == _DEVICE_GONE or self._losses >= _MAX_LOSSES
         self._on_end("device-lost" if code in (_DEVICE_LOST, _DEVICE_GONE) else problem.slug)
         self._last_problem = problem
         self.close()
         return problem
 
     def close(self) -> None:
-        """Kill the process and drop its models. The next request starts another one."""
+        """Kill the process and drop its models. The next request starts another one. A process that does not end by it holds the device:
+        that counts as lost.
+        """
         if self._process is not None:
             self._process.kill()
-            self._process.join()
-            self._process.close()
+            self._process.join(_KILL_SECONDS)
+            if self._process.exitcode is None:
+                log.error("the process of the models (%s) cannot be killed, so its device hangs: restart the machine", self.pid)
+                self.has_lost_device = True
+            else:
+                self._process.close()
         if self._connection is not None:
             self._connection.close()
         self._process = self._connection = self.pid = None
@@ -191,7 +202,7 @@ def _serve(connection: Connection, make_host: Callable[[], ModelHost], logs: tup
     with suppress(EOFError, OSError):
         while True:
             while not streams and not connection.poll(_IDLE_LOOK):
-                host.rest()
+                _rest(host)
             connection.send_bytes(_step(host, streams, *connection.recv()))
     os._exit(0)  # whatever threads a model has left
 
@@ -212,12 +223,24 @@ def _step(host: ModelHost, streams: dict[int, Stream[Any]], number: int, kind: s
         del streams[number]
         return bytes(ForkingPickler.dumps(("result", end.value)))
     except DeviceLostError as error:
-        log.error("this process ends, and its models are loaded by the next one: %s", error)
-        sys.stderr.flush()
-        os._exit(_DEVICE_GONE if isinstance(error, DeviceGoneError) else _DEVICE_LOST)
+        _end_without_device(error)
     except Exception as error:
         streams.pop(number, None)
         return bytes(ForkingPickler.dumps(("error", error)))
+
+
+def _rest(host: ModelHost) -> None:
+    """Have an idle ``host`` do its chores; if its GPU has gone meanwhile, the process ends before anybody asks it."""
+    try:
+        host.rest()
+    except DeviceLostError as error:
+        _end_without_device(error)
+
+
+def _end_without_device(error: DeviceLostError) -> NoReturn:
+    log.error("this process ends, and its models are loaded by the next one: %s", error)
+    sys.stderr.flush()
+    os._exit(_DEVICE_GONE if isinstance(error, DeviceGoneError) else _DEVICE_LOST)
 
 
 def _end_later(*_: object) -> None:

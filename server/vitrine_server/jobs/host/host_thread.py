@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import math
 import time
 from typing import cast
@@ -10,6 +11,8 @@ from vitrine_server.jobs.catalogue.model_facts import DeviceBudget, ResidentMode
 from vitrine_server.jobs.host.interface import HostRequest, Reply, Result, Stream, Watch
 from vitrine_server.jobs.host.lost_device import DeviceLostError
 from vitrine_server.jobs.host.model_host import ModelHost
+
+log = logging.getLogger(__name__)
 
 
 class HostThread:
@@ -58,7 +61,11 @@ class HostThread:
 
     def look_after(self) -> None:
         """Do the chores of an idle host, see :meth:`ModelHost.rest`."""
-        self._host.rest()
+        try:
+            self._host.rest()
+        except DeviceLostError as error:
+            log.error("the server has to be started again: %s", error)
+            self.has_lost_device = True
 
     def close(self) -> None:
         """End the threads that wait for requests."""

@@ -78,12 +78,12 @@ class Residents:
 
     models     name -> where the model is, for all models that the host holds now
     budget     how the memory of its device is shared out; None: not known
-    shortages  how often memory was too short since the host began
+    shortages  outcome -> how often memory was too short since the host began
     """
 
     models: dict[str, ResidentModel]
     budget: DeviceBudget | None = None
-    shortages: int = 0
+    shortages: Mapping[str, int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
@@ -11,25 +12,37 @@ from functools import partial
 from typing import Any
 
 import torch
-from PIL import Image
-from safetensors.torch import save
 
 from explainers import explain
-from explainers.errors import ExplainerError, MemoryShortageError, ran_out_of_memory
-from explainers.models.inputs.depth import WindowedPicture
-from explainers.models.inputs.types import Clip, Crop, PicturePrompt, TextPair
+from explainers.errors import (
+    ExplainerError,
+    MemoryShortageError,
+    chain_of,
+    may_lack_memory,
+    ran_out_of_host_memory,
+    ran_out_of_memory,
+)
 from explainers.models.loading import device_named
-from explainers.models.memory import indexed, limit_memory, on_device, release_memory
-from explainers.models.passes import Shortages, count_shortage, is_memory_shortage
+from explainers.models.memory import bytes_of_weights, indexed, limit_memory, on_device, release_memory
+from explainers.models.passes import (
+    Outcome,
+    Ran,
+    Shortages,
+    attempt,
+    bytes_needed,
+    count_shortage,
+    is_memory_shortage,
+    settle_shortages,
+)
 from explainers.models.registers.moving import view_of
 from explainers.models.threads import Threads
 from explainers.pipeline.memory_steps import run_in_steps
 from explainers.pipeline.places import ask_at, runnable_specs, with_chat_template
 from explainers.records.session import Cancelled
-from vitrine_server.http.uploads import encode_image, is_packed, open_alone, open_picture, open_pictures, open_video
 from vitrine_server.jobs.catalogue.model_facts import ModelFacts, facts_of
 from vitrine_server.jobs.catalogue.model_source import BytesOf, bytes_not_known, dtype_of
 from vitrine_server.jobs.failures import load_problem, problem_of
+from vitrine_server.jobs.host.answers import AnswerSender, reference_of, source_of
 from vitrine_server.jobs.host.interface import (
     Begun,
     ChooseMethod,
@@ -38,8 +51,6 @@ from vitrine_server.jobs.host.interface import (
     HostRequest,
     LoadRequest,
     LoadStage,
-    MadeMap,
-    ModelAnswer,
     Pause,
     Progress,
     Residents,
@@ -53,10 +64,8 @@ from vitrine_server.jobs.host.streams import Tell, WorkThreads
 from vitrine_server.jobs.host.warm_up import warm_up
 from vitrine_server.jobs.host.work import MakeRoom, run_with_memory_retry
 from vitrine_server.json_text import json_text
-from vitrine_server.schemas.question import ExplainOptions, Question
+from vitrine_server.schemas.question import ExplainOptions
 from vitrine_server.settings import Settings
-from vitrine_server.store.map_files import npy
-from vitrine_server.store.stored_files import SEEN, TENSORS_FILE, name_of_picture
 
 _REST_SECONDS = 5.0  # after an answer: whoever asks again soon finds the memory of the last question
 NEWS_SHARE = 0.01  # of a device: by so much its budget must change to be told again
@@ -81,7 +90,7 @@ class ModelHost:
     _models: Residency = field(init=False)
     _device: torch.device = field(init=False)
     _told: Residents = field(init=False)  # what the server knows
-    _shortages_before: int = field(init=False)  # in this process, before this host
+    _shortages_before: Counter[Outcome] = field(init=False)  # in this process, before this host
     _cores: Threads = field(default_factory=Threads)
     _threads: WorkThreads = field(default_factory=WorkThreads)
     _has_begun: bool = False
@@ -93,7 +102,7 @@ class ModelHost:
         self._models = Residency(
             self.settings.model_memory, pinned=self.settings.pinned_models, part=partial(part_of_device, self.settings)
         )
-        self._shortages_before = Shortages.count
+        self._shortages_before = Shortages.outcomes.copy()
         self._told = Residents({})
 
     def _begin(self) -> None:
@@ -120,7 +129,7 @@ class ModelHost:
         tell(Begun())
         try:
             self._begin()
-            with on_device(self._device):
+            with on_device(self._device), self._counting_shortages(tell):
                 return self._answer_begun(request, tell)
         except (Cancelled, DeviceGoneError):
             raise
@@ -130,17 +139,28 @@ class ModelHost:
         finally:
             self._answered_at = time.monotonic()
 
+    @contextmanager
+    def _counting_shortages(self, tell: Tell) -> Iterator[None]:
+        """Settle, at the end of a request, what became of the shortages that no smaller pass has mended; and tell the server."""
+        outcome: Outcome = "failed"
+        try:
+            yield
+            outcome = "made-room"  # others left, or one that had to leave found no room in host memory and was dropped
+        finally:
+            settle_shortages(outcome, since=0)
+            self._tell_residents(tell)
+
     def _answer_begun(self, request: HostRequest[Any], tell: Tell) -> Any:
         match request:
             case LoadRequest():
                 return self._load(request, tell)
             case DropRequest():
                 self._models.drop(request.names)
-                return self._tell_residents(tell)
             case ExplainRequest():
                 return self._explain(request, tell)
             case StudyRequest():
                 return self._study(request, tell)
+        return None
 
     def _load(self, request: LoadRequest, tell: Tell) -> ModelFacts:
         """Load the model that ``request`` names and return its facts; ``tell`` reports stages. Raises a Problem if it cannot load."""
@@ -150,30 +170,53 @@ class ModelHost:
             options["dtype"] = dtype
         named = name if place is None else place
         wanted = self.bytes_of(named, dtype)
+        open_model = partial(self.load_model, named, self.settings.devices[0], **options, **request.open_options)
         with self._models.loading(self._device):
-            while True:
+            tried: Ran[tuple[Any, ModelFacts]] | Exception | None = None
+            while not isinstance(tried, Ran):
+                if tried is not None and not self._make_room_after(tried, wanted):
+                    raise load_problem(name, tried, place)
                 self._make_room_for(request, wanted, tell)
+                problem = None
                 try:
-                    with _exits_as_errors():
-                        model = self.load_model(named, self.settings.devices[0], **options, **request.open_options)
-                        facts = facts_of(model)
-                        make_room = partial(self._models.make_room, model.device)
-                        run_with_memory_retry(partial(self.warm_up, model), name, str(model.device), CHOOSE_SMALLER, make_room)
-                    break
+                    tried = attempt(partial(self._open, name, open_model))
                 except Exception as error:
                     problem = load_problem(name, error, place)
-                    if is_full := is_memory_shortage(error):
-                        count_shortage(error)
-                    del error
-                model = None  # of one that could not be warmed up nothing stays on the device
-                release_memory()
-                if not (is_full and self._models.make_room()):
-                    self._tell_residents(tell)
+                if problem is not None:
+                    release_memory()  # of one that could not be warmed up nothing stays on the device
                     raise problem
+            model, facts = tried.result
             check_device(self._device)  # checks and the first pass report an error as the model's own, also one that ends the device
             self._models.add(name, model)
-        self._tell_residents(tell)
         return facts
+
+    def _open(self, name: str, open_model: Callable[[], Any]) -> tuple[Any, ModelFacts]:
+        """Return the model called ``name`` that ``open_model`` returns, after its first pass, and its facts. Other models leave where
+        memory is too short for the pass, if with them gone there is room for it and for these weights.
+        """
+        with _exits_as_errors():
+            model = open_model()
+            facts = facts_of(model)
+            weights = bytes_of_weights(model.module)
+
+            def make_room(needed: int | None) -> bool:
+                return self._models.make_room(model.device, None if needed is None else weights + needed)
+
+            run_with_memory_retry(partial(self.warm_up, model), name, str(model.device), CHOOSE_SMALLER, make_room)
+        return model, facts
+
+    def _make_room_after(self, error: Exception, wanted: int | None) -> bool:
+        """Have models leave the memory that was too short for a model of ``wanted`` bytes, whose load ended in ``error``: that of the
+        device, or host memory. Returns False, and none leaves, if that would not help.
+        """
+        if may_lack_memory(error):
+            return False
+        needed = bytes_needed(error)
+        if ran_out_of_host_memory(error):
+            return self._models.make_room(torch.device("cpu"), needed)
+        if needed is not None and any(isinstance(each, MemoryShortageError) for each in chain_of(error)):
+            needed += wanted or 0  # an estimate says what is needed next to the weights, which are gone by now
+        return self._models.make_room(self._device, needed)
 
     def _make_room_for(self, request: LoadRequest, wanted: int | None, tell: Tell) -> None:
         """Have models leave for the one that ``request`` names, which takes ``wanted`` bytes. Raises a Problem if those that stay leave too
@@ -194,7 +237,8 @@ class ModelHost:
             self._told = residents
 
     def _residents(self) -> Residents:
-        return Residents(self._models.resident(), self._models.budget(self._device), Shortages.count - self._shortages_before)
+        shortages = {str(outcome): count for outcome, count in (Shortages.outcomes - self._shortages_before).items()}
+        return Residents(self._models.resident(), self._models.budget(self._device), shortages)
 
     @contextmanager
     def _using(self, name: str, tell: Tell) -> Iterator[Any]:
@@ -209,15 +253,18 @@ class ModelHost:
             if is_memory_shortage(error):
                 count_shortage(error)
             raise
-        finally:
-            self._tell_residents(tell)
 
     def rest(self) -> None:
         """Choose the number of CPU threads by the cores that other processes leave, and some seconds after the last answer return to a GPU
         what torch's allocator keeps for later, so that other processes find it. Called now and then while the host is idle.
+
+        Raises DeviceLostError if the GPU has gone meanwhile, so that the next question does not have to find that out.
         """
         self._cores.fit(None)
-        if self._device.type != "cpu" and self._answered_at is not None and time.monotonic() - self._answered_at >= _REST_SECONDS:
+        if not self._has_begun or self._device.type == "cpu":
+            return
+        check_device(self._device)
+        if self._answered_at is not None and time.monotonic() - self._answered_at >= _REST_SECONDS:
             self._answered_at = None
             release_memory()
 
@@ -256,7 +303,7 @@ class ModelHost:
                 source,
                 request.targets,
                 specs,
-                observer=_Observer(tell, note),
+                observer=AnswerSender(tell, note),
                 cancelled=self._pauses(model, tell),
                 next_method=next_method,
                 side=question.side,
@@ -313,9 +360,9 @@ def _say_the_same(residents: Residents, last: Residents) -> bool:
     now, before = residents.budget, last.budget
     if now is None or before is None or residents != replace(last, budget=now):
         return residents == last
-    is_alike = now == replace(before, others=now.others, headroom=now.headroom, room=now.room)
-    moved = max(abs(now.others - before.others), abs(now.headroom - before.headroom), abs(now.room - before.room))
-    return is_alike and moved <= now.total * NEWS_SHARE
+    changing = ("others", "headroom", "room", "start_room", "cached")
+    is_alike = now == replace(before, **{name: getattr(now, name) for name in changing})
+    return is_alike and max(abs(getattr(now, name) - getattr(before, name)) for name in changing) <= now.total * NEWS_SHARE
 
 
 def part_of_device(settings: Settings, device: torch.device) -> float:
@@ -328,60 +375,6 @@ def part_of_device(settings: Settings, device: torch.device) -> float:
     if device.type != "cpu":
         return settings.replica_gpus if 0 < settings.replica_gpus < 1 else 1.0
     return 1 / max(1, min(settings.max_replicas, (os.cpu_count() or 1) // settings.replica_threads))
-
-
-class _Observer:
-    """An observer of ``explain`` that passes the answer, with ``note`` added, and each map to ``tell`` as plain data."""
-
-    def __init__(self, tell: Tell, note: str | None = None) -> None:
-        self._tell, self._note = tell, note
-
-    def on_prediction(self, explanation: Any) -> None:
-        """Send the model's answer in ``explanation``, its tensors and its input picture to the server; called once in every turn."""
-        files = {TENSORS_FILE: save({name: tensor.detach().cpu().contiguous() for name, tensor in explanation.tensors.items()})}
-        for number, shown in enumerate(getattr(explanation.input, "pictures", [explanation.input])):  # those that stand in a text
-            pixels = getattr(shown, "pixels", None)  # a text has none
-            if pixels is not None:
-                files[name_of_picture(SEEN, number)] = encode_image(pixels, "PNG")
-        document = explanation.to_json()
-        if self._note is not None:
-            document["notes"].append(self._note)
-        self._tell(ModelAnswer(document, _tokens(explanation), files))
-
-    def on_map(self, explanation: Any, attribution: Any) -> None:
-        """Send ``attribution``, a finished map of ``explanation``, to the server."""
-        pixels = None if attribution.pixels is None else npy(attribution.pixels.numpy())
-        self._tell(MadeMap(attribution.to_json(), pixels, _tokens(explanation)))
-
-
-def _tokens(explanation: Any) -> int:
-    """Return the number of token ids in the input of an explanation, by which costs are estimated; 0 if there are none."""
-    shapes = [explanation.tensors[name].shape for name in ("input_ids", "attention_mask") if name in explanation.tensors]
-    return int(shapes[0].numel()) if shapes else 0
-
-
-def source_of(question: Question, settings: Settings, model: Any) -> Any:
-    """Convert the input of ``question`` to the argument of ``explain`` for ``model`` and return it: a picture, a clip, a crop, a text, a
-    pair of texts, or pictures or a video with a text.
-    """
-    if question.image is not None and question.text is not None and question.video:
-        return PicturePrompt(Clip(open_video(question.image, settings)), question.text)
-    if question.image is not None and question.text is not None and is_packed(question.image):
-        return PicturePrompt(open_pictures(question.image, settings), question.text)
-    if question.image is not None:
-        given = open_alone(question.image, settings, model.details)
-        if not isinstance(given, Image.Image):
-            return given
-        whole = given if question.window is None else WindowedPicture(given, *question.window)
-        shown = whole if question.crop is None else Crop(whole, question.crop)
-        return shown if question.text is None else PicturePrompt(shown, question.text)
-    text = question.text or ""
-    return text if question.text_pair is None else TextPair(text, question.text_pair)
-
-
-def reference_of(question: Question, settings: Settings) -> Image.Image | str | None:
-    """Return the picture or text to which the input of a question is compared; None if there is none."""
-    return question.reference_text if question.reference is None else open_picture(question.reference, settings)
 
 
 @contextmanager

@@ -73,17 +73,20 @@ class Residency:
         available = max(0, min(int(self._part(device) * memory.total), memory.total - memory.others))
         headroom = self._headroom.bytes_for(there | {newest} if newest else there, device, available)
         peaks = {name: peak for name in there if (peak := self._headroom.peak(name, device)) is not None}
-        return DeviceBudget(str(device), memory.total, memory.others, headroom, available - headroom, peaks)
+        start_room = round(self._share * available)
+        return DeviceBudget(str(device), memory.total, memory.others, headroom, available - headroom, peaks, start_room, memory.cached)
 
     def make_room_for(self, name: str, wanted: int | None, device: torch.device) -> None:
         """Have models leave until one of ``wanted`` bytes (None: not known) fits on ``device``, and in host memory, through which it comes;
         an earlier one of that ``name`` is dropped.
 
-        Raises MemoryShortageError if the device is too small for it, or if those that stay there, in use or pinned, leave too little.
+        Raises MemoryShortageError, before any of them has left, if the device is too small for it, if those that stay there, in use or
+        pinned, leave too little, or if host memory is too small for it to come through.
         """
         device = indexed(device)
         if wanted is not None:
             self._check_room(name, wanted, device)
+            self._check_passage(name, wanted, device)
         self.drop({name})
         self._fit(device, name, wanted or 0)
 
@@ -136,19 +139,19 @@ class Residency:
         if unused:
             release_memory()
 
-    def make_room(self, device: torch.device | None = None, needed: int | None = None) -> bool:
+    def make_room(self, device: torch.device, needed: int | None = None) -> bool:
         """Have the models on ``device`` that are unused for longest leave it until ``needed`` bytes are free there, at least one (None: one
-        model). ``device`` None is any, those in host memory last. Returns False if every model there is in use, and if ``needed`` bytes
-        would not be free even without all that may leave.
+        model). Returns False if every model there is in use, and if ``needed`` bytes would not be free even without all that may leave:
+        then none leaves.
         """
-        place, has_left = None if device is None else indexed(device), False
-        if place is not None and needed is not None and needed > self._most_free(place):
+        place, has_left = indexed(device), False
+        if needed is not None and needed > self._most_free(place):
             return False
         while (name := self._oldest(place)) is not None:
             self._leave(name)
             self._fit(_CPU, name)
             has_left = True
-            if place is None or needed is None or needed <= self._free(place):
+            if needed is None or needed <= self._free(place):
                 break
         return has_left
 
@@ -186,10 +189,14 @@ class Residency:
 
     def _fit(self, device: torch.device, newest: str = "", wanted: int = 0) -> None:
         """Move models off ``device``, and then drop models from host memory, until the weights on each, and ``wanted`` more bytes, take no
-        more than their room. The model called ``newest``, those in use and pinned ones stay.
+        more than their room. Where those only pass through host memory, what is kept free for computing may hold them. The model called
+        ``newest``, those in use and pinned ones stay.
         """
         for full in (device, _CPU):
-            while (budget := self._budget(full, newest)) is not None and self._taken(full) + wanted > budget.room:
+            while (budget := self._budget(full, newest)) is not None:
+                passage = 0 if full == device else budget.headroom
+                if self._taken(full) <= min(budget.room, budget.room + passage - wanted):
+                    break
                 if (name := self._oldest(full, newest)) is None:
                     break
                 self._leave(name)
@@ -201,7 +208,7 @@ class Residency:
         others = {other: held for other, held in self._held.items() if other != name and self._is_on(held, device)}
         stay = {other: held.bytes for other, held in others.items() if other in self._pinned or held.open_requests}
         budget, taken = self._budget(device), sum(stay.values())  # that which the queue goes by
-        if budget is None or taken + wanted <= (room := max(budget.room, round(self._share * (budget.room + budget.headroom)))):
+        if budget is None or taken + wanted <= (room := max(budget.room, budget.start_room)):
             return
         # a process gets no more than its part of a GPU; of the machine the system may give it more
         if wanted > (budget.total - budget.others if device == _CPU else budget.room + budget.headroom):
@@ -226,6 +233,20 @@ class Residency:
             environment_name("model_memory"),
         )
 
+    def _check_passage(self, name: str, wanted: int, device: torch.device) -> None:
+        """Raise MemoryShortageError if a model of ``wanted`` bytes does not fit into host memory, through which it comes to ``device``: a
+        system that is out of memory ends the process, with all its models, and raises no error.
+        """
+        if device == _CPU or (budget := self._budget(_CPU)) is None:
+            return
+        stay = sum(held.bytes for other, held in self._held.items() if self._is_on(held, _CPU) and not self._may_leave(other))
+        if wanted > budget.total - budget.others - stay:
+            raise MemoryShortageError(
+                f"{name} takes {gigabytes(wanted)}, and comes to {device.type} by way of the machine's memory, which has "
+                f"{gigabytes(budget.total)} in all, of which other processes hold {gigabytes(budget.others)}: free memory of the machine, "
+                f"choose a smaller model, or load its weights in half precision ({environment_name('model_dtype')}=bfloat16)."
+            )
+
     def _is_on(self, held: _Held, device: torch.device) -> bool:
         return (held.device if held.place == "device" or held.is_coming else _CPU) == device
 
@@ -235,13 +256,11 @@ class Residency:
     def _taken(self, device: torch.device) -> int:
         return sum(held.bytes for held in (*self._held.values(), *self._replaced) if self._is_on(held, device))
 
-    def _oldest(self, device: torch.device | None, newest: str = "") -> str | None:
+    def _oldest(self, device: torch.device, newest: str = "") -> str | None:
         """Return the name of the model that is unused for longest on ``device``, apart from the one called ``newest``, those in use and
-        pinned ones; None if there is none. With ``device`` None models on every device count, those in host memory last.
+        pinned ones; None if there is none.
         """
-        free = [name for name in self._held if name != newest and self._may_leave(name)]
-        if device is None:
-            return min(free, key=lambda name: self._held[name].place == "host", default=None)
+        free = (name for name in self._held if name != newest and self._may_leave(name))
         return next((name for name in free if self._is_on(self._held[name], device)), None)
 
     def _free(self, device: torch.device) -> float:

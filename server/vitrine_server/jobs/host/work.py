@@ -8,8 +8,8 @@ from typing import Any
 
 import torch
 
-from explainers.errors import MemoryShortageError
-from explainers.models.passes import Ran, attempt, bytes_needed
+from explainers.errors import MemoryShortageError, may_lack_memory
+from explainers.models.passes import Ran, attempt, bytes_needed, settle_shortages, unsettled_shortages
 from vitrine_server.http.problems import out_of_memory
 
 #: Is told how many inputs of how many the model has answered.
@@ -36,6 +36,7 @@ def run_with_memory_retry(work: Callable[[], None], model: str, device: str, sen
     at first as much as the shortage says that it needs, then all that can help, and run it once more after each. Raises Problem 503, with
     ``send`` as advice, if that fails too.
     """
+    since = unsettled_shortages()
     error, tries = _shortage_of(work), 1
     while error is not None:
         needed = bytes_needed(error)
@@ -46,9 +47,17 @@ def run_with_memory_retry(work: Callable[[], None], model: str, device: str, sen
             words = str(error) if isinstance(error, MemoryShortageError) else f"{model} needs more memory than {device} has for this."
             raise out_of_memory(words, send) from None
         error, tries = _shortage_of(work), tries + 1
+    if tries > 1:
+        settle_shortages("made-room", since)
 
 
 def _shortage_of(work: Callable[[], None]) -> Exception | None:
-    """Run ``work()``; return the error if memory was short, after freeing what it had made, else None."""
+    """Run ``work()``; return the error if memory was short, after freeing what it had made, else None. One that may be no shortage is
+    raised as any other: fewer rows did not mend it, and each question that asks for what a GPU cannot do would have all models leave.
+    """
     tried = attempt(work)
-    return None if isinstance(tried, Ran) else tried
+    if isinstance(tried, Ran):
+        return None
+    if may_lack_memory(tried):
+        raise tried
+    return tried

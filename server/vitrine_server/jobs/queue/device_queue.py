@@ -89,6 +89,11 @@ class DeviceQueue:
             return task
         return self.loads.pop(0) if self.loads and below == EVERYTHING and fits(self.loads[0]) else None
 
+    def loads_without_room(self, has_room: HasRoom) -> list[ModelEntry]:
+        """Return the models to load that somebody waits for and that have no room now, by ``has_room``."""
+        fits = self._fitting(has_room)
+        return [entry for entry in self._wanted_loads() if not fits(entry)]
+
     def _wanted_loads(self) -> list[ModelEntry]:
         """Return the models to load that somebody waits for; embedded ones are queued at the start, before anybody waits."""
         wanted = {task.entry.name for tasks in (self.jobs, self.studies) for task in tasks}

@@ -191,6 +191,11 @@ class Scheduler:
                 self._tell_positions()
             return task
 
+    def loads_without_room(self, has_room: HasRoom) -> list[ModelEntry]:
+        """Return the models to load that somebody waits for and that have no room now, by ``has_room``."""
+        with self.change:
+            return self._queue.loads_without_room(has_room)
+
     def load_soon(self, entry: ModelEntry) -> None:
         """Queue the loading of the model of ``entry``, whose files are on the disk."""
         self.registry.tell(entry, "progress", {"text": f"Loading {entry.name_to_show}"})

@@ -182,8 +182,8 @@ def test_scores_without_gradient_are_refused() -> None:
 
 
 def test_the_example_of_the_documentation_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """That of docs/models.md; its second function reads what a detector of torchvision gives."""
-    text = (Path(__file__).parents[4] / "docs" / "models.md").read_text("utf-8").partition("### Detectors")[2]
+    """That of docs/tasks.md; its second function reads what a detector of torchvision gives."""
+    text = (Path(__file__).parents[4] / "docs" / "tasks.md").read_text("utf-8").partition("## Detectors")[2]
     whole, torchvision = (block for block in re.findall(r"```python\n(.*?)```", text, re.DOTALL) if "def boxes_and_scores" in block)
     picture().save(tmp_path / "dog.jpg")
     monkeypatch.chdir(tmp_path)

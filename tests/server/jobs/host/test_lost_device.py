@@ -94,6 +94,21 @@ def test_the_device_is_asked_after_a_load_whose_checks_hide_what_happened(monkey
     assert set(host._models.resident()) == {"a"}
 
 
+def test_a_device_that_has_gone_while_nobody_asks_is_looked_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    host = ModelHost(lambda *_, **__: image_model(), load_settings({"device": "cpu"}, {}))
+    follow(host.ask(LoadRequest("a")), lambda _: None)
+    monkeypatch.setattr(torch.cuda, "synchronize", fail)
+    host.rest()  # on a CPU there is nothing to look for
+    host._device = GPU
+    with pytest.raises(DeviceLostError):
+        host.rest()
+    thread = HostThread(host)
+    thread.look_after()
+    assert thread.has_lost_device
+    host._has_begun = False
+    host.rest()  # a process that has not used a GPU yet does not begin to
+
+
 def test_a_server_whose_own_process_has_lost_its_device_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
     """No other process takes its place, so whoever watches the server has to start it again."""
     host = HostThread(ModelHost(lambda *_, **__: fail(), load_settings({"device": "cpu"}, {})))

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from contextlib import nullcontext
+from collections.abc import Callable
+from contextlib import nullcontext, suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -15,7 +16,10 @@ from explainers.errors import MemoryShortageError
 from explainers.models.memory import DeviceMemory, bytes_of_weights, total_memory
 from explainers.models.passes import Shortages
 from tests.server.support.gated_models import image_model
+from tests.server.support.made_up_models import GPU, MadeUp, memory, places
+from tests.server.support.made_up_models import SIZE as MADE_UP_SIZE
 from vitrine_server.http.problems import Problem
+from vitrine_server.jobs.host import model_host
 from vitrine_server.jobs.host.interface import DropRequest, HostRequest, LoadRequest, Message, Residents, follow
 from vitrine_server.jobs.host.model_host import ModelHost, part_of_device
 from vitrine_server.jobs.host.residency import Residency
@@ -139,6 +143,7 @@ def test_an_idle_host_returns_memory_once_and_some_seconds_after_its_last_answer
     clock, released, entered = [100.0], list[float](), list[str]()
     monkeypatch.setattr("vitrine_server.jobs.host.model_host.time.monotonic", lambda: clock[0])
     monkeypatch.setattr("vitrine_server.jobs.host.model_host.release_memory", lambda: released.append(clock[0]))
+    monkeypatch.setattr(model_host, "check_device", lambda device: None)
     monkeypatch.setattr("vitrine_server.jobs.host.model_host.on_device", lambda device: (entered.append(str(device)), nullcontext())[1])
     host = ModelHost(load, load_settings({"device": "cpu"}, {}))
 
@@ -225,6 +230,123 @@ def test_others_make_room_where_an_estimate_forbids_the_checks_of_a_model() -> N
     with pytest.raises(Problem, match="This needs about 9 GB") as problem:
         ask(host, LoadRequest("c"))
     assert problem.value.slug == "out-of-memory"
+
+
+# --- loads to a GPU that is made up ------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def gpu_host(monkeypatch: pytest.MonkeyPatch) -> Callable[..., ModelHost]:
+    """A function that makes a host of a made-up GPU of four models, and host memory for nine: "host" is a copy there, and "a" to "c" are on
+    the GPU. ``errors`` are raised by the loads that follow, and ``in_first_pass`` by their first passes, one each.
+    """
+    monkeypatch.setattr(model_host, "facts_of", lambda model: None)
+    monkeypatch.setattr(model_host, "check_device", lambda device: None)
+    monkeypatch.setattr(model_host, "on_device", lambda device: nullcontext())
+
+    def make(errors: list[Exception], in_first_pass: list[Exception] | None = None) -> ModelHost:
+        def load_model(name: str, device: str | None, **how: Any) -> MadeUp:
+            if errors:
+                raise errors.pop(0)
+            return MadeUp(GPU)
+
+        def first_pass(model: Any) -> None:
+            if in_first_pass:
+                raise in_first_pass.pop(0)
+
+        host = ModelHost(load_model, load_settings({"device": "cpu"}, {}), bytes_of=lambda *_: MADE_UP_SIZE, warm_up=first_pass)
+        host._device, host._has_begun = GPU, True
+        host._models = Residency(1.0, memory(4, 9))
+        for name in ("host", *"abc"):
+            host._models.add(name, MadeUp(GPU))
+        host._models.make_room(GPU)
+        assert places(host._models) == {"host": "host", **dict.fromkeys("abc", "device")}
+        return host
+
+    return make
+
+
+def full(asked_for: int) -> torch.OutOfMemoryError:
+    return torch.OutOfMemoryError(f"CUDA out of memory. Tried to allocate {asked_for} bytes. GPU 0 has a total capacity of 1.6 KB.")
+
+
+HOST_FULL = "DefaultCPUAllocator: can't allocate memory: you tried to allocate 40 bytes. Error code 12 (Cannot allocate memory)"
+NO_ENGINE = "GET was unable to find an engine to execute this computation"
+
+
+@pytest.mark.parametrize(
+    ("error", "left"),
+    [
+        (lambda: full(2 * MADE_UP_SIZE), {"a"}),  # one is free, and one more has to be
+        (lambda: MemoryShortageError("It needs more.", needed=MADE_UP_SIZE), {"a"}),  # next to its weights
+        (lambda: MemoryShortageError("It needs more.", needed=3 * MADE_UP_SIZE), {"a", "b", "c"}),
+    ],
+    ids=["torch", "an estimate", "a larger estimate"],
+)
+@pytest.mark.parametrize("when", ["load", "first pass"])
+def test_as_many_leave_the_gpu_as_a_load_lacks_and_copies_in_host_memory_stay(
+    gpu_host: Callable[..., ModelHost], error: Callable[[], Exception], left: set[str], when: str
+) -> None:
+    if when == "first pass" and not isinstance(error(), MemoryShortageError):
+        pytest.skip("torch says in the first pass what is lacking next to the weights")
+    host = gpu_host([error()]) if when == "load" else gpu_host([], [error()])
+    ask(host, LoadRequest("new"))
+    assert places(host._models) == {"host": "host", **{name: "host" if name in left else "device" for name in "abc"}, "new": "device"}
+
+
+@pytest.mark.parametrize(
+    "error",
+    [lambda: full(4 * MADE_UP_SIZE + 1), lambda: MemoryShortageError("It needs more.", needed=3 * MADE_UP_SIZE + 1)],
+    ids=["torch", "an estimate"],
+)
+@pytest.mark.parametrize("when", ["load", "first pass"])
+def test_nobody_leaves_for_a_load_that_cannot_succeed(
+    gpu_host: Callable[..., ModelHost], error: Callable[[], Exception], when: str
+) -> None:
+    """With its weights it needs more than the GPU would have without all others."""
+    host = gpu_host([error()]) if when == "load" else gpu_host([], [error(), error()])  # what torch says is tried once more all the same
+    with pytest.raises(Problem) as problem:
+        ask(host, LoadRequest("new"))
+    assert problem.value.slug == "out-of-memory"
+    assert places(host._models) == {"host": "host", **dict.fromkeys("abc", "device")}
+
+
+def test_copies_in_host_memory_leave_where_that_is_short_and_models_on_the_gpu_stay(gpu_host: Callable[..., ModelHost]) -> None:
+    host = gpu_host([RuntimeError(HOST_FULL)])
+    ask(host, LoadRequest("new"))
+    assert places(host._models) == dict.fromkeys([*"abc", "new"], "device")
+    host = gpu_host([RuntimeError(HOST_FULL), MemoryError()])
+    with pytest.raises(Problem) as problem:  # no copy is left that could make room
+        ask(host, LoadRequest("new"))
+    assert problem.value.slug == "out-of-memory"
+    assert places(host._models) == dict.fromkeys("abc", "device")
+
+
+def test_nobody_leaves_for_what_a_gpu_may_not_have_and_its_words_are_said(gpu_host: Callable[..., ModelHost]) -> None:
+    host = gpu_host([RuntimeError(NO_ENGINE)])
+    with pytest.raises(Problem, match=r"Loading new failed on the GPU \(GET was unable to find an engine to execute") as problem:
+        ask(host, LoadRequest("new"))
+    assert (problem.value.slug, problem.value.status) == ("model-failed", 500)
+    assert places(host._models) == {"host": "host", **dict.fromkeys("abc", "device")}
+
+
+def test_what_became_of_a_shortage_is_told_at_the_end_of_its_request(gpu_host: Callable[..., ModelHost]) -> None:
+    told: list[dict[str, int]] = []
+
+    def load(host: ModelHost) -> None:
+        def note(message: Message) -> None:
+            if isinstance(message, Residents):
+                told.append(dict(message.shortages))
+
+        with suppress(Problem):
+            follow(host.ask(LoadRequest("new")), note)
+
+    load(gpu_host([full(2 * MADE_UP_SIZE)]))
+    assert told[-1] == {"made-room": 1}
+    load(gpu_host([full(99 * MADE_UP_SIZE)]))
+    assert told[-1] == {"failed": 1}
+    load(gpu_host([RuntimeError(NO_ENGINE)]))
+    assert told[-1] == {}  # it may be no shortage
 
 
 def test_a_first_pass_is_recorded_and_a_cpu_has_none(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -25,6 +25,7 @@ from tests.server.support.hostile import (
     GROW,
     HANG,
     KIND,
+    LOOKS_OFTEN,
     LOSE,
     NO_DEVICE,
     RAISE,
@@ -38,8 +39,9 @@ from tests.server.support.hostile import (
 from vitrine_server.app import create_app, host_makers
 from vitrine_server.jobs.catalogue.model_source import ModelSource
 from vitrine_server.jobs.host import host_process
+from vitrine_server.jobs.host.interface import DropRequest, HostRequest, LoadRequest, follow
 from vitrine_server.jobs.host.processes import IMPORTED, START_METHOD
-from vitrine_server.jobs.queue import runner as runners
+from vitrine_server.jobs.queue import host_client, runner
 from vitrine_server.settings import load_settings
 
 if START_METHOD == "forkserver":
@@ -67,7 +69,7 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
 @pytest.fixture
 def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
     """A model that nobody wants is ended at once."""
-    monkeypatch.setattr(runners, "GRACE", 0.2)
+    monkeypatch.setattr(host_client, "GRACE", 0.2)
 
 
 def ask(site: Site, *words: str, wait: bool = False, **fields: Any) -> Any:
@@ -75,8 +77,8 @@ def ask(site: Site, *words: str, wait: bool = False, **fields: Any) -> Any:
 
 
 def host_of(site: Site) -> Any:
-    (runner,) = site.client.app.state.services.worker.runners  # type: ignore[attr-defined]
-    return runner.host
+    (first,) = site.client.app.state.services.worker.runners  # type: ignore[attr-defined]
+    return first.host
 
 
 def wait_for_model(site: Site) -> int:
@@ -253,6 +255,96 @@ def test_a_server_whose_device_no_process_can_use_is_to_be_started_again(tmp_pat
         assert site.get("/readyz")["status"] == "ready"
 
 
+def test_a_device_that_is_lost_while_nobody_asks_is_said_before_somebody_does(
+    tmp_path: Path, refused: Check, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """So that a balancer sends no question to it."""
+    monkeypatch.setattr(runner, "_IDLE_BEAT", 0.1)
+    (tmp_path / LOOKS_OFTEN).touch()
+    with hostile_site(tmp_path) as site:
+        assert site.get("/healthz") == {"status": "ok"}
+        (tmp_path / NO_DEVICE).touch()
+        until(lambda: site.get(f"/api/models/{MODEL}")["state"] == "failed", "the next process has found no device")
+        refused(site.client.get("/healthz"), 503, "stuck")
+        assert "its device cannot be used any more" in refused(site.client.get("/readyz"), 503, "not-ready")["detail"]
+        assert re.search(r'vitrine_worker_restarts_total\{reason="device-lost"\} [1-9]', site.client.get("/metrics").text)
+        (tmp_path / NO_DEVICE).unlink()
+        assert site.client.post("/api/models", json={"name": MODEL}).status_code == 202
+        wait_for_model(site)
+        goes_on(site)
+        assert site.get("/healthz") == {"status": "ok"}
+
+
+class Process:
+    """A process that has ended with ``exitcode``, or that cannot be killed (None)."""
+
+    def __init__(self, exitcode: int | None) -> None:
+        self.exitcode, self.deeds = exitcode, list[str]()
+
+    def kill(self) -> None:
+        self.deeds.append("kill")
+
+    def join(self, seconds: float) -> None:
+        self.deeds.append("join")
+
+    def close(self) -> None:
+        assert self.exitcode is not None
+        self.deeds.append("close")
+
+
+def process_host(process: Process) -> host_process.HostProcess:
+    """A host whose process is made up."""
+    host = host_process.HostProcess(lambda: pytest.fail("another one is started"), ("warning", "text"))
+    host._process = process  # type: ignore[assignment]
+    return host
+
+
+def test_a_process_that_cannot_be_killed_is_left_alone_and_its_device_is_lost() -> None:
+    """It waits inside the driver of a GPU that hangs: a server that waited for its end would hang as well, and say that all is well."""
+    stuck, ended = Process(None), Process(-9)
+    host = process_host(stuck)
+    host.close()
+    assert (stuck.deeds, host.has_lost_device, host.pid) == (["kill", "join"], True, None)
+    host = process_host(ended)
+    host.close()
+    assert (ended.deeds, host.has_lost_device) == (["kill", "join", "close"], False)
+
+
+def test_processes_that_lose_their_device_one_after_the_other_are_said() -> None:
+    """Each finds it at its start and loses it at work, as where a part of its memory is damaged: the next would fare no better."""
+    host, lost = process_host(Process(75)), []
+    for code in (75, 75, 1, 75):
+        host._process = Process(code)  # type: ignore[assignment]
+        host._end(None)
+        lost.append(host.has_lost_device)
+    assert lost == [False, False, False, True]
+
+
+@pytest.mark.parametrize(("request_", "expected"), [(LoadRequest("a"), False), (DropRequest(frozenset()), True)])
+def test_an_answer_for_which_a_device_worked_ends_the_count(request_: HostRequest[Any], expected: bool) -> None:
+    host = process_host(Process(1))
+    for _ in range(3):
+        host._process = Process(75)  # type: ignore[assignment]
+        host._end(None)
+
+    class Answers:
+        def send_bytes(self, data: bytes) -> None: ...
+
+        def poll(self, seconds: float) -> bool:
+            return True
+
+        def recv(self) -> tuple[str, None]:
+            return "result", None
+
+    host._connection = Answers()  # type: ignore[assignment]
+    follow(host.ask(request_, lambda silence: None), lambda message: None)
+    assert host.has_lost_device is expected
+    host._process = Process(75)  # type: ignore[assignment]
+    host._connection = None
+    host._end(None)
+    assert host.has_lost_device is expected
+
+
 def test_memory_goes_back_when_there_is_nothing_to_do(tmp_path: Path) -> None:
     with hostile_site(tmp_path, grown_mb=30) as site:
         before = wait_for_model(site)
@@ -269,7 +361,7 @@ def test_several_processes_work_at_once(tmp_path: Path) -> None:
         until(lambda: site.get(f"/api/explanations/{held}")["state"] == "running", "it runs")
         goes_on(site)
         assert site.get(f"/api/explanations/{held}")["state"] == "running"
-        assert len({runner.host.pid for runner in site.client.app.state.services.worker.runners}) == 2  # type: ignore[attr-defined]
+        assert len({each.host.pid for each in site.client.app.state.services.worker.runners}) == 2  # type: ignore[attr-defined]
 
 
 @pytest.mark.parametrize(

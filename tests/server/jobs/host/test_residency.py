@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 import pytest
@@ -13,45 +12,9 @@ from torch import nn
 from explainers.errors import MemoryShortageError
 from explainers.models.memory import DeviceMemory, bytes_of_weights, total_memory
 from explainers.models.passes import Shortages
+from tests.server.support.made_up_models import CPU, GPU, SIZE, MadeUp, Movable, memory, places
 from vitrine_server.jobs.host.headroom import ENOUGH_USES, RECENT_USES
 from vitrine_server.jobs.host.residency import Residency
-
-CPU, GPU = torch.device("cpu"), torch.device("cuda:0")
-SIZE = 400  # bytes of the weights of a model
-
-
-class Movable(nn.Module):
-    """A module of 400 bytes that only notes where it is moved, as if there were a GPU."""
-
-    def __init__(self, fails: list[Exception]) -> None:
-        super().__init__()
-        self.weight = nn.Parameter(torch.zeros(SIZE // 4))
-        self.moves: list[str] = []
-        self.fails = fails
-
-    def to(self, device: torch.device) -> Any:  # type: ignore[override]
-        if device == GPU and self.fails:
-            raise self.fails.pop(0)
-        self.moves.append(device.type)
-        return self
-
-
-@dataclass
-class MadeUp:
-    device: torch.device
-    fails: list[Exception] = field(default_factory=list)
-    cache: dict[str, Any] = field(default_factory=dict)
-
-    def __post_init__(self) -> None:
-        self.module = Movable(self.fails)
-
-    def clear_caches(self) -> None:
-        self.cache.clear()
-
-
-def memory(gpu: float, host: float) -> Callable[[torch.device], DeviceMemory]:
-    """Return the memory of devices, in models, that nothing else holds."""
-    return lambda device: DeviceMemory(int(SIZE * (gpu if device == GPU else host)))
 
 
 @dataclass
@@ -71,10 +34,6 @@ class Gpu:
 
     def residency(self, share: float, **how: Any) -> Residency:
         return Residency(share, self, restart_peak=self.restart, **how)
-
-
-def places(residency: Residency) -> dict[str, str]:
-    return {name: one.place for name, one in residency.resident().items()}
 
 
 def filled(device: torch.device, gpu: float, host: float, share: float = 1.0) -> Residency:
@@ -350,12 +309,14 @@ def test_what_leaves_the_gpu_keeps_within_host_memory_and_leaves_it_last() -> No
         residency.add(name, MadeUp(GPU))
     assert residency.make_room(GPU)
     assert places(residency) == {"a": "host", "b": "device", "c": "device"}
-    assert residency.make_room()
+    assert residency.make_room(GPU)
     assert places(residency) == {"b": "host", "c": "device"}
     with residency.using("c"):
-        assert residency.make_room()
+        assert not residency.make_room(GPU)  # what was moved to host memory takes none of the GPU
+        assert places(residency) == {"b": "host", "c": "device"}
+        assert residency.make_room(CPU)
         assert places(residency) == {"c": "device"}
-        assert not residency.make_room()
+        assert not residency.make_room(CPU)
 
 
 def test_host_memory_has_room_before_a_model_comes_to_it() -> None:
@@ -408,6 +369,53 @@ def test_room_is_made_before_a_model_is_loaded() -> None:
     assert places(residency) == {"d": "host", "e": "device", "f": "device", "g": "device"}
 
 
+def test_copies_in_host_memory_stay_where_a_model_that_comes_through_has_room_next_to_them() -> None:
+    """It is there for a moment alone, in what is kept free for computing, which waits."""
+    residency = Residency(0.5, memory(2, 4))
+    for name in "abc":
+        residency.add(name, MadeUp(GPU))
+    assert places(residency) == {"a": "host", "b": "host", "c": "device"}
+    residency.make_room_for("d", SIZE, GPU)
+    assert places(residency) == {"b": "host", "c": "host"}  # c has left for it, and there is room for two
+    residency.add("d", MadeUp(GPU))
+    residency.make_room_for("e", SIZE, GPU)
+    assert places(residency) == {"c": "host", "d": "host"}
+    residency.drop({"c", "d"})
+    for name in "fg":
+        residency.add(name, MadeUp(GPU))
+    residency.make_room_for("h", 3 * SIZE - 1, CPU)
+    assert list(places(residency)) == ["g"]
+
+
+def test_a_model_for_which_host_memory_is_too_small_is_refused_before_others_leave() -> None:
+    """It comes through host memory: a system that is out of it ends the process, with all its models."""
+    others = [0]
+    residency = Residency(1.0, lambda device: DeviceMemory(9 * SIZE) if device == GPU else DeviceMemory(4 * SIZE, others[0]))
+    for name in "ab":
+        residency.add(name, MadeUp(GPU))
+    assert residency.make_room(GPU)
+    others[0] = 2 * SIZE  # another process has come
+    words = r"c takes 1\.2e-06 GB, and comes to cuda by way of the machine's memory, which has 1\.6e-06 GB in all, of which other .* 8e-07"
+    with pytest.raises(MemoryShortageError, match=words):
+        residency.make_room_for("c", 3 * SIZE, GPU)
+    assert places(residency) == {"a": "host", "b": "device"}
+    residency.make_room_for("c", 2 * SIZE, GPU)
+    assert places(residency) == {"b": "device"}  # its copy made room
+    assert Residency(1.0, lambda device: DeviceMemory(9 * SIZE) if device == GPU else None).make_room_for("c", 9 * SIZE, GPU) is None
+
+
+def test_a_load_that_cannot_succeed_has_no_other_model_leave() -> None:
+    residency = Residency(1.0, memory(4, 9), pinned={"a"})
+    for name in "abc":
+        residency.add(name, MadeUp(GPU))
+    for size in (3.5, 4.5):  # next to the pinned one, and alone
+        with pytest.raises(MemoryShortageError):
+            residency.make_room_for("d", int(size * SIZE), GPU)
+        assert set(places(residency).values()) == {"device"}
+        assert not residency.make_room(GPU, int(size * SIZE))
+        assert set(places(residency).values()) == {"device"}
+
+
 def test_an_earlier_model_of_that_name_makes_room_for_it() -> None:
     residency = Residency(1.0, memory(2, 9))
     for name in "ab":
@@ -444,9 +452,10 @@ def test_pinned_models_stay() -> None:
     for name in "abc":
         residency.add(name, MadeUp(GPU))
     assert places(residency) == {"a": "device", "b": "host", "c": "device"}
-    assert residency.make_room()
-    assert residency.make_room()
-    assert not residency.make_room()
+    assert residency.make_room(GPU)
+    assert residency.make_room(CPU)
+    assert not residency.make_room(GPU)
+    assert not residency.make_room(CPU)
     assert places(residency) == {"a": "device"}
 
 

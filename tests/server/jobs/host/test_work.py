@@ -107,6 +107,14 @@ def test_no_more_models_leave_than_are_in_the_way(errors: list[int | None], aske
     assert (others.asked, work.runs) == (asked, runs)
 
 
+def test_nobody_makes_room_for_what_a_gpu_may_not_have() -> None:
+    """CuDNN's words stay: each such question would have all other models leave."""
+    work = Work([RuntimeError("FIND was unable to find an engine to execute this computation")], 3)
+    with pytest.raises(RuntimeError, match=r"^FIND was unable to find an engine"):
+        do(work)
+    assert (work.runs, work.others) == (1, 3)
+
+
 def test_other_errors_are_raised_as_they_are() -> None:
     with pytest.raises(ExplainerError, match="no such class"):
         do(Work([ExplainerError("no such class")]))

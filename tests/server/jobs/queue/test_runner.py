@@ -5,7 +5,6 @@ from __future__ import annotations
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -15,10 +14,10 @@ from explainers.models.memory import bytes_of_weights, total_memory
 from tests.server.conftest import Site, Sites, png
 from tests.server.support.gated_models import SLOW_STEP, STEPS, image_model
 from vitrine_server import app
-from vitrine_server.jobs.catalogue.model_facts import DeviceBudget, ResidentModel
-from vitrine_server.jobs.catalogue.model_registry import ModelEntry, ModelRegistry
+from vitrine_server.jobs.catalogue.model_registry import ModelEntry
 from vitrine_server.jobs.host.host_thread import HostThread
 from vitrine_server.jobs.host.model_host import ModelHost
+from vitrine_server.jobs.queue.host_client import HostClient
 from vitrine_server.jobs.queue.runner import Runner
 
 pytestmark = pytest.mark.usefixtures("alone_on_machine")
@@ -44,32 +43,6 @@ def small(sites: Sites, room: float, **settings: Any) -> Iterator[Site]:
 
 def loads(site: Site) -> dict[str, int]:
     return {name: site.models.calls.count(f"load {name}") for name in IMAGE_MODELS}
-
-
-@pytest.mark.parametrize(
-    ("size", "is_here", "others", "expected"),
-    [
-        (300, False, [900], False),  # another GPU has room for it
-        (200, False, [900], True),
-        (300, False, [200], True),  # no GPU has: this one says so
-        (300, True, [900], True),
-        (None, False, [900], True),
-    ],
-)
-def test_a_model_that_one_gpu_cannot_hold_is_left_to_a_larger_one(
-    size: int | None, is_here: bool, others: list[int], expected: bool
-) -> None:
-    """Other processes hold most of this one: whichever takes the question first would fail it."""
-    registry, entry = ModelRegistry([]), ModelEntry("a", None, "a", "", embedded=False)
-    entry.bytes = size
-    runner = Runner.__new__(Runner)
-    runner._open, runner._left, runner._scheduler = [], {}, SimpleNamespace(registry=registry)  # type: ignore[assignment]
-    budget = DeviceBudget("cuda:0", total=1000, others=750, headroom=50, room=200)
-    models = {"a": ResidentModel("device", "cuda:0", 300)} if is_here else {}
-    runner.host = SimpleNamespace(budget=budget, models=models)  # type: ignore[assignment]
-    for number, free in enumerate([250, *others]):
-        registry.note_residents(number, {}, set(), DeviceBudget(f"cuda:{number}", 1000, 1000 - free, 0, free))
-    assert runner._has_room(entry, []) is expected
 
 
 def test_two_models_that_do_not_fit_together_are_loaded_once_each(sites: Sites) -> None:
@@ -183,10 +156,45 @@ def test_a_model_that_does_not_fit_next_to_a_pinned_one_says_so(sites: Sites) ->
         assert loads(site)["scenes-vit"] == 1
 
 
+def test_a_model_that_never_fits_next_to_a_pinned_one_is_refused_while_that_works(sites: Sites) -> None:
+    """It would wait for the end of work that makes no room for it."""
+    with small(sites, 1.5, pinned_models="scenes-vit") as site:
+        begun, later = site.models.gate(STEPS[0]), site.models.gate(STEPS[2])
+        first = site.ask(png(0), methods=STEPS[:3]).json()["id"]
+        begun.wait()
+        second = site.ask(png(0), model="timm/other", methods=[STEPS[3]]).json()["id"]
+        site.events_until("/api/models/events?name=timm/other", "Loading timm/other")
+        begun.open()
+        later.wait()
+        refused = site.finish(second)
+        assert refused["state"] == "failed"
+        assert "does not fit next to scenes-vit, in use or pinned" in refused["problem"]["detail"]
+        assert site.get(f"/api/explanations/{first}")["state"] == "running"
+        later.open()
+        assert site.finish(first)["state"] == "done"
+        assert loads(site)["timm/other"] == 0
+
+
+def test_a_model_that_fits_next_to_the_pinned_one_waits_for_one_at_work_and_says_so(sites: Sites) -> None:
+    with small(sites, 2.5, pinned_models="scenes-vit") as site:
+        assert site.ask(png(0), model="timm/listed", methods=[STEPS[0]], wait=True).json()["state"] == "done"
+        site.client.app.state.services.worker.costs.note("timm/listed", SLOW_STEP, 60.0, 0)  # type: ignore[attr-defined]
+        gate = site.models.gate("pass 0")
+        first = site.ask(png(0), model="timm/listed", methods=[SLOW_STEP]).json()["id"]
+        gate.wait()
+        second = site.ask(png(0), model="timm/other", methods=[STEPS[1]]).json()["id"]
+        site.events_until("/api/models/events?name=timm/other", "Loading timm/other")
+        gate.open()
+        site.events_until("/api/models/events?name=timm/other", "timm/other waits for memory: it is loaded once work under way")
+        assert {site.finish(one)["state"] for one in (first, second)} == {"done"}
+        assert site.models.calls.index("pass 2") < site.models.calls.index("load timm/other")
+        assert loads(site)["scenes-vit"] == 1
+
+
 def test_a_model_that_a_second_gpu_has_no_memory_for_is_left_to_the_first(sites: Sites, monkeypatch: pytest.MonkeyPatch) -> None:
     """Its questions there go on with the GPU that holds it, and it has not failed."""
     begins, has_judged = threading.Event(), threading.Event()
-    judge, run, failed = Runner._not_loaded, Runner.run, list[str]()
+    judge, run, failed = HostClient._not_loaded, Runner.run, list[str]()
 
     def host_makers(settings: Any, source: Any, make: Any) -> list[Any]:
         def maker(number: int) -> Any:
@@ -203,7 +211,7 @@ def test_a_model_that_a_second_gpu_has_no_memory_for_is_left_to_the_first(sites:
         assert self.name == "worker" or begins.wait(20)
         run(self)
 
-    def noted(self: Runner, entry: ModelEntry, problem: Any) -> Any:
+    def noted(self: HostClient, entry: ModelEntry, problem: Any) -> Any:
         problem = judge(self, entry, problem)
         failed.append(entry.name)
         has_judged.set()
@@ -211,7 +219,7 @@ def test_a_model_that_a_second_gpu_has_no_memory_for_is_left_to_the_first(sites:
 
     monkeypatch.setattr(app, "host_makers", host_makers)
     monkeypatch.setattr(Runner, "run", run_later)
-    monkeypatch.setattr(Runner, "_not_loaded", noted)
+    monkeypatch.setattr(HostClient, "_not_loaded", noted)
     try:
         with sites(loaded=False) as site:
             site.wait_for_models("scenes-vit")
