@@ -264,7 +264,8 @@ def test_a_phone(phone: Visit) -> None:
 def test_what_was_found_of_other_words_is_not_said_of_new_ones(desk: Visit) -> None:
     page = desk.open("/prompt?methods=random")
     field, likeness = page.get_by_role("textbox", name="Prompt").first, page.locator(".entry .likeness").first
-    said, words = likeness.inner_text(), field.input_value()
+    said, words = likeness.text_content(), field.input_value()
+    assert said is not None
     assert "cosine" in said
     field.fill("green grass")
     expect(likeness).to_have_text("")
