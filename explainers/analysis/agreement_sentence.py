@@ -167,8 +167,8 @@ def _atoms_sentence(maps: Sequence[TitledMap], place_of: Callable[[int], str]) -
 
 def element_of(atom: str) -> str:
     """Return the symbol of the element of an ``atom`` as SMILES writes it: "N" of "[N+]" and of "n", "Cl" of "[35Cl-]"."""
-    found = re.search(r"(se|as|te|si)(?![a-z])|[A-Z][a-z]?|[a-z]|\*", atom)
-    return found[0].capitalize() if found else atom
+    symbol = re.search(r"(se|as|te|si)(?![a-z])|[A-Z][a-z]?|[a-z]|\*", atom)
+    return symbol[0].capitalize() if symbol else atom
 
 
 def _marked_part(maps: Sequence[TitledMap], patches: Sequence[int], grid: tuple[int, int]) -> str:

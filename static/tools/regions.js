@@ -5,11 +5,11 @@ import { slider } from "../core/controls.js";
 import { context2d, el, number, percent, signedNumber } from "../core/dom.js";
 import { isForwardOnly, isRelative } from "../core/registry.js";
 import { onOneUnit } from "../core/stats.js";
+import { VERDICTS } from "../core/targets.js";
 import { regionLinks } from "../export/export.js";
 import { SANS } from "../export/typefaces.js";
 import { MapCanvas, patchName, shownScore } from "../maps/mapcanvas.js";
 import { drawnScores } from "../maps/heatmap.js";
-import { VERDICTS } from "../workbench/overview.js";
 
 /**
  * @import { Abstention, Target } from "../core/schemas.js"

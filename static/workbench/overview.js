@@ -2,7 +2,7 @@
 
 import { number, percent } from "../core/dom.js";
 import { SAME_FROM } from "../core/stats.js";
-import { amongPrompts, headingTargets, isDoubt, targetInWords } from "../core/targets.js";
+import { amongPrompts, headingTargets, isDoubt, targetInWords, VERDICTS } from "../core/targets.js";
 
 /**
  * @import { Abstention, Target } from "../core/schemas.js"
@@ -254,11 +254,6 @@ export function sameMapLine(pairs) {
 }
 
 const CAPTION = /\b(photo|photograph|picture|image|drawing)\b/i; // in prompts of the form that the thresholds are for
-/**
- * What the page says of a prompt that was judged and not found, by its kind.
- * @type {{[kind: string]: string}}
- */
-export const VERDICTS = { not_in_picture: "not found", perhaps_in_picture: "perhaps" };
 /** @type {{[score: string]: string}} */
 const JUDGED_BY = { patch_cosine: "best patches", cosine: "cosine" };
 

@@ -92,7 +92,8 @@ export class Workbench {
     this.view = new Store(address.view);
     this.focus = new Store({ at: address.focus, locked: address.focus >= 0 });
     this.subject = new Store(NOTHING); // the explanation on show; `info` is what the model said
-    this.agreed = new Store({ patches: /** @type {number[]} */ ([]) }); // those that most maps mark most; of a molecule, atoms
+    // those that most maps mark most; of a molecule, atoms
+    this.agreed = new Store({ patches: /** @type {number[]} */ ([]) });
     this.compared = new Store(NOTHING); // that of another model, shown with it: see Compare
     this.removal = new Store({ order: address.view.order, removed: address.view.removed }); // by the deletion bar
     this.toolStates = new ToolStates(() => this.write()); // what is open, and how it stands
