@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from PIL import Image
 
 from explainers.errors import ExplainerError
-from explainers.models.inputs.types import TextPair
+from explainers.models.inputs.types import PicturePrompt, TextPair
 from explainers.models.model import Model
 from explainers.records.targets.names import group_called, index_of_name
 
@@ -43,7 +43,7 @@ class Sample:
 
     name       a name that no other input of the data set has
     image      RGB and upright, or None for a text
-    text       or None for an image
+    text       or None for an image; with an image it is what a vision-language model is asked about it
     labels     its classes, by name, WordNet synset, or index among the data set's classes; any of them is right, the first is explained
     objects    the objects whose masks are known
     labelled   bool (height, width): the pixels that the data set annotates; None: all
@@ -79,10 +79,10 @@ class Sample:
                 raise ExplainerError(f"{self.name}: a mask has {mask.shape} pixels (height, width), its image has {size}")
 
     @property
-    def model_input(self) -> Image.Image | str | TextPair:
-        """The input as a model takes it: the picture if there is one; else the text, or a TextPair if there is a second text."""
+    def model_input(self) -> Image.Image | str | TextPair | PicturePrompt:
+        """The input as a model takes it: the picture, the text, or both as a PicturePrompt; a TextPair if there is a second text."""
         if self.image is not None:
-            return self.image
+            return self.image if self.text is None else PicturePrompt(self.image, self.text)
         assert self.text is not None
         return self.text if self.text_pair is None else TextPair(self.text, self.text_pair)
 
@@ -99,10 +99,10 @@ class Dataset:
     unread   files in its folder that are not read, as paths relative to it
     folder   the folder of its files, if it has any; set by :func:`open_dataset`
     gives    what is known of its inputs: keys of ``explainers.datasets.registry.GIVES``; set by :func:`open_dataset`
-    task     the task of the models that it is for, by its name in ``explainers.models.tasks``; its inputs then name a place of the output.
-             None: any
+    task     the task of the models that it is for, by its name in ``explainers.models.tasks``. None: any
     lacks    annotations that other data sets of its form have and this one lacks, for example masks
-    is_ordered  whether the order of ``classes`` is that of the classes of models; False where it is only that of the alphabet
+    is_ordered  whether the order of ``classes`` is that of the classes of models; False where it is only that of the alphabet, and where a
+                model that names other classes is of other classes
     """
 
     kind: DatasetKind

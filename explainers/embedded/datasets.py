@@ -13,6 +13,7 @@ import numpy as np
 from PIL import Image
 
 from explainers.datasets import AnnotatedObject, Dataset, Folder, Sample, dataset
+from explainers.datasets.molecules import MUTAGENICITY
 from explainers.embedded.synthetic.marked_scenes import KINDS as MARKED_KINDS
 from explainers.embedded.synthetic.marked_scenes import marked_scene
 from explainers.embedded.synthetic.scenes import KINDS, Scene, render
@@ -177,3 +178,35 @@ def sample_reviews(data: Folder) -> Dataset:
         return Sample(name=review["id"], text=review["text"], labels=(review["expected"],), rationale=passages)
 
     return Dataset(kind="text", length=len(listed), classes=("negative", "positive"), read=read)
+
+
+@dataset("sample-molecules", title="Sample molecules", kind="molecule", gives=("class",))
+def sample_molecules(data: Folder) -> Dataset:
+    """The molecules that the pages offer, with the result of the Ames test: mutagenic or not. They are few: intervals are wide.
+
+    ``data`` is not used, because the inputs are computed. Returns the :class:`Dataset`.
+    """
+    _, listed = _samples("molecules")
+
+    def read(number: int) -> Sample:
+        molecule = listed[number]
+        return Sample(name=molecule["id"], text=molecule["text"], labels=(molecule["expected"],))
+
+    return Dataset(kind="molecule", length=len(listed), classes=MUTAGENICITY, read=read)
+
+
+@dataset("sample-questions", title="Sample questions", kind="text", gives=())
+def sample_questions(data: Folder) -> Dataset:
+    """Questions about a picture, as the pages offer them, for vision-language models that know rendered scenes, such as scenes-llava. The
+    answer is the model's own. They are few: intervals are wide.
+
+    ``data`` is not used, because the inputs are computed. Returns the :class:`Dataset`.
+    """
+    path, listed = _samples("questions")
+
+    def read(number: int) -> Sample:
+        question = listed[number]
+        with Image.open(path / question["image"]) as picture:
+            return Sample(name=question["id"], image=picture.convert("RGB"), text=question["text"])
+
+    return Dataset(kind="text", length=len(listed), read=read, task="image-text-to-text")

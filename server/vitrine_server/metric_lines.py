@@ -20,6 +20,7 @@ LINES = {
     "road_least": "Fill the weakest pixels in from their neighbours: how often does the answer stay?",
     "auac": "Bring back the strongest parts first: how fast does the right answer return?",
     "auac_special": "As AUAC, with special tokens brought back like words.",
+    "auac_superpixels": "Bring back the strongest patches of like colour first: how fast does the right answer return?",
     "au_mse": "Hide the weakest parts first: how far do the model's scores move? They should not.",
     "au_mse_special": "As AU-MSE, with special tokens hidden like words.",
     "comprehensiveness": "Remove the strongest 1 to 50 %: how far does the answer's probability fall?",

@@ -270,7 +270,17 @@ def fullgrad(trace: Trace) -> Tensor:
     signed=True,
     summed=True,
     named={"libra": Name("FullGrad+ · Libra", LIBRAGRAD, default=True, names_rule=True)},
-    options={"integrated": INTEGRATED},
+    promise=Promise(("libra",), "the explained number, in a model without biases", unplaced=True, only_with={"reduction": "mean"}),
+    options={
+        "integrated": INTEGRATED,
+        "reduction": Option(
+            str,
+            "sum",
+            "add the maps of all blocks up, as the paper does, or average them, as its authors' notebook on Llama does: without biases, "
+            "the mean adds up to the explained number under Libra",
+            choices=("sum", "mean"),
+        ),
+    },
     reads=("block_inputs", "bias"),
     about=About(
         formula=(r"s_j = \sum_{l=1}^{L} \sum_d x^l_{j,d} \nabla x^l_{j,d} + \sum_{b} \sum_d b_{j,d} \nabla b_{j,d}",),
@@ -287,7 +297,10 @@ def fullgrad(trace: Trace) -> Tensor:
         line="What each part adds to the answer, added up over all layers.",
     ),
 )
-def fullgrad_plus(trace: Trace) -> MethodOutput:
-    """Input times gradient summed over the inputs of all blocks, plus every bias times its gradient once."""
+def fullgrad_plus(trace: Trace, reduction: str = "sum") -> MethodOutput:
+    """Input times gradient summed over the inputs of all blocks, plus every bias times its gradient once. With the ``reduction`` "mean"
+    the terms of the blocks are averaged in place of summed: the same order of tokens where a model has no biases.
+    """
+    parts = len(trace.block_inputs) if reduction == "mean" else 1
     pairs = zip(trace.block_inputs, trace.block_input_grads, strict=True)
-    return over_blocks([(x * g).sum(-1) for x, g in pairs], rest=trace.bias)
+    return over_blocks([(x * g).sum(-1) / parts for x, g in pairs], rest=trace.bias)
