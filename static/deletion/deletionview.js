@@ -189,7 +189,9 @@ export class DeletionView {
       put(facts.rank.value, rank);
       // after the test, and while nothing is removed, the whole answer stands over the figure
       if (this.bar.isOpen)
-        plate.removal.resultLine = [removed.size && `${term} ${then}`, `rank ${rank}`].filter(Boolean).join(" · ");
+        plate.removal.resultLine = [removed.size && `${term} ${then}`, row.rank ? `rank ${rank}` : rank]
+          .filter(Boolean)
+          .join(" · ");
     } else {
       put(facts.then.value, NOT_ASKED);
       put(facts.rank.value, NOT_ASKED);

@@ -16,6 +16,7 @@ from starlette.datastructures import URL
 
 from explainers.installation import DISTRIBUTION, package_version
 from vitrine_server.http.problems import Problem
+from vitrine_server.http.visitors import visitor_of
 from vitrine_server.method_ranking import recommended_spec
 from vitrine_server.metric_truth import models_of_known_truth
 from vitrine_server.pages.embed import add_embedding
@@ -118,6 +119,7 @@ def add_pages(app: FastAPI, settings: Settings) -> None:
                 first=addresses,
                 recommended=_recommended(sample),
                 test_models=models_of_known_truth(),
+                is_alone=visitor_of(request).is_alone,
             )
             return HTMLResponse(text)
 

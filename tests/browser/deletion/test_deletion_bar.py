@@ -60,7 +60,7 @@ def check_after(visit: Visit, deletion: Any, first: str, share: float, caption: 
         assert lines[0].removeprefix("≈ ") == expected
         assert lines[0].startswith("≈") == (removed not in deletion["counts"])
         if curve["method"] not in ranks:
-            assert lines[1] == "none: the control"
+            assert lines[1] == "the control"
             continue
         chance = max(deletion["chance_gap"], *(row["gap"] for row in deletion["ranking"] if row["rank"] == 0))
         fails = ", fails" if gaps[curve["method"]] <= chance else ""
