@@ -202,3 +202,10 @@ SPARSENESS = Citation(
     venue="ICML",
     arxiv="1810.06583",
 )
+FUNNYBIRDS = Citation(
+    authors="Hesse et al.",
+    year=2023,
+    title="FunnyBirds: A Synthetic Vision Dataset for a Part-Based Analysis of Explainable AI Methods",
+    venue="ICCV",
+    arxiv="2308.06248",
+)

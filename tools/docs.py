@@ -125,7 +125,11 @@ def datasets_markdown() -> str:
     parts = []
     for dataset in DATASETS.values():
         layout = f"\n\n```\n{dataset.layout}\n```" if dataset.layout else "\n\nNeeds no files."
-        facts = [f"Gives: {', '.join(dataset.gives)}.", *([f"Source: {dataset.source}."] if dataset.source else []), dataset.where]
+        facts = [
+            f"Gives: {', '.join(dataset.gives) or 'inputs alone'}.",
+            *([f"Source: {dataset.source}."] if dataset.source else []),
+            dataset.where,
+        ]
         parts.append(f"## {dataset.title}: `{dataset.name}`\n\n{dataset.description}{layout}\n\n{' '.join(fact for fact in facts if fact)}")
     return "\n\n".join(parts)
 

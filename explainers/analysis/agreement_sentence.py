@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import itertools
 import math
+import re
 from collections.abc import Callable, Mapping, Sequence, Set
 from dataclasses import dataclass
 
@@ -89,7 +90,7 @@ def agreement_sentence(result: Explanation, target: str | None = None) -> str:
     if first.text is None:
         return sentence_of(maps, grid=first.patches)
     if isinstance(first.text, MoleculeInput):
-        return sentence_of(maps, are_atoms=True)
+        return sentence_of(maps, atoms=[word.text for word in first.words()])
     place = {int(token): i for i, token in enumerate(first.content.nonzero().flatten())}
     return sentence_of(maps, words=[(word.text, [place[token] for token in word.tokens]) for word in first.words()])
 
@@ -99,20 +100,22 @@ def sentence_of(
     *,
     grid: tuple[int, int] | None = None,
     words: Sequence[tuple[str, Sequence[int]]] = (),
-    are_atoms: bool = False,
+    atoms: Sequence[str] = (),
 ) -> str:
     """Return a sentence on what maps of the same tokens have in common, or "" if they have nothing in common.
 
-    The tokens are the patches of a ``grid`` (rows, columns), ``words``, each with the indices of its pieces, or atoms, which have no names.
-    Maps that give every token the same score are left out.
+    The tokens are the patches of a ``grid`` (rows, columns), ``words``, each with the indices of its pieces, or ``atoms``, each as its
+    SMILES has it. Maps that give every token the same score are left out.
     """
     varied_maps = _varied(maps)
     if len(varied_maps) < 2:
         return ""
-    if are_atoms or grid is not None:
+    if atoms:
+        return _atoms_sentence(varied_maps, lambda peak: f"atom {peak + 1}, {element_of(atoms[peak])}")[0]
+    if grid is not None:
         peak, sharing = _shared_peak(varied_maps)
-        order_sentence, agreeing = _compare(varied_maps, sharing, "atoms" if are_atoms else "patches")
-        place = "the same atom" if grid is None else f"row {peak // grid[1] + 1}, column {peak % grid[1] + 1}"
+        order_sentence, agreeing = _compare(varied_maps, sharing, "patches")
+        place = f"row {peak // grid[1] + 1}, column {peak % grid[1] + 1}"
         shared = "" if sharing <= set(agreeing) else _peak_sentence(len(varied_maps), len(sharing), place)
     else:
         shared, sharing = _words(varied_maps, words)
@@ -143,13 +146,38 @@ def outlined_sentence(maps: Sequence[TitledMap], grid: tuple[int, int]) -> tuple
     return (order_sentence if agreeing else " ".join((order_sentence, _two_places(varied_maps, grid))).strip()), []
 
 
+def outlined_atom_sentence(maps: Sequence[TitledMap], atoms: Sequence[str]) -> tuple[str, list[int]]:
+    """Return what :func:`sentence_of` says of ``maps`` of a molecule, and the index of the atom to outline next to it: the one at which
+    most maps are strongest, none if there is no such atom. ``atoms`` are the characters of each in the SMILES.
+    """
+    varied_maps = _varied(maps)
+    if len(varied_maps) < 2:
+        return "", []
+    return _atoms_sentence(varied_maps, lambda peak: f"the outlined atom, {element_of(atoms[peak])}")
+
+
+def _atoms_sentence(maps: Sequence[TitledMap], place_of: Callable[[int], str]) -> tuple[str, list[int]]:
+    """Return sentences on what two or more ``maps`` of a molecule have in common, and the atom that they name by ``place_of``, if any."""
+    peak, sharing = _shared_peak(maps)
+    order_sentence, agreeing = _compare(maps, sharing, "atoms")
+    if sharing <= set(agreeing):
+        return order_sentence, []
+    return f"{_peak_sentence(len(maps), len(sharing), place_of(peak))} {order_sentence}".strip(), [peak]
+
+
+def element_of(atom: str) -> str:
+    """Return the symbol of the element of an ``atom`` as SMILES writes it: "N" of "[N+]" and of "n", "Cl" of "[35Cl-]"."""
+    symbol = re.search(r"(se|as|te|si)(?![a-z])|[A-Z][a-z]?|[a-z]|\*", atom)
+    return symbol[0].capitalize() if symbol else atom
+
+
 def _marked_part(maps: Sequence[TitledMap], patches: Sequence[int], grid: tuple[int, int]) -> str:
     """Return sentences on the ``patches`` of a ``grid`` that most ``maps`` mark, and on the map that marks least of them."""
     inside = [len(set(patches) & set(_marked(titled_map).tolist())) / len(patches) for titled_map in maps]
     count = sum(share >= 0.5 for share in inside)
     subject = ("Both" if len(maps) == 2 else f"All {len(maps)}") if count == len(maps) else f"{count} of {len(maps)}"
     where = _place_of_patches(patches, grid)
-    sentence = f"{subject} maps agree on the outlined part{where and f', {where}'}."
+    sentence = f"{subject} maps agree on the outlined part{where and f', {where}'}; that is no proof."
     if count == len(maps):
         return sentence
     odd = maps[int(np.argmin(inside))]
@@ -304,7 +332,7 @@ def _agreement(
     if len(titles) == 2:
         value = float(rho[0, 1])
         if value >= threshold:
-            return f"Both maps say nearly the same (rank correlation {_format_correlation(value)}).", [0, 1]
+            return f"Both maps say nearly the same, which is no proof (rank correlation {_format_correlation(value)}).", [0, 1]
         if sharing:
             subject = f"Otherwise the two maps order the {tokens} {'in reverse' if value <= -threshold else 'differently'}"
         else:
@@ -334,7 +362,7 @@ def _largest_group(rho: NDArray[np.float64], threshold: float) -> list[int]:
 def _majority(titles: Sequence[str], rho: NDArray[np.float64], group: Sequence[int], sharing: Set[int], tokens: str) -> str:
     least = min(float(rho[a, b]) for a, b in itertools.combinations(group, 2))
     subject = f"All {len(titles)} maps" if len(group) == len(titles) else f"{len(group)} of {len(titles)} maps"
-    sentence = f"{subject} say nearly the same (rank correlation of any two {_format_least(least)})."
+    sentence = f"{subject} say nearly the same, which is no proof (rank correlation of any two {_format_least(least)})."
     outsiders = [i for i in range(len(titles)) if i not in group]
     if not outsiders or len(outsiders) > 2:
         return sentence

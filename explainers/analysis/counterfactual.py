@@ -59,7 +59,9 @@ class Counterfactual(Record):
     hidden: Annotated[
         tuple[tuple[int, ...], ...], describe("The parts that are taken away, each with its tokens as indices of the scores of a map.")
     ]
-    before: Annotated[Mapping[str, float], describe("The probabilities of `answer` and `to` by the whole input.")]
+    before: Annotated[
+        Mapping[str, float], describe("The probabilities by the whole input: of `answer` and `to`, and where `top` is, of its classes.")
+    ]
     after: Annotated[Mapping[str, float], describe("The probabilities of `answer`, `to` and `leader` without the hidden parts.")]
     answers: Annotated[int, describe("How many answers of the model the search took.", key="asked")]
     notes: Annotated[tuple[str, ...], HIDDEN] = ()

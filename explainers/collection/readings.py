@@ -22,6 +22,8 @@ from explainers.models.inputs.types import ImageInput
 from explainers.records.result import Attribution, WordScore
 
 TOP_SHARE = 0.1  # of the parts, which are taken away to see whether the answer falls
+MIN_RANKED_PARTS = 3  # the rank correlation of two parts is 1 or -1, by chance as by agreement
+ONE_PART_SHARE = 0.5  # of a map's evidence on one part, from which the ranks of the others are not compared
 THUMBNAIL_SIDE = 96  # pixels of its longer side
 JPEG_QUALITY = 80
 
@@ -97,13 +99,21 @@ def on_parts(cover: Tensor | None, grid: tuple[int, int] | None) -> Tensor | Non
 def agreements(maps: Sequence[Tensor]) -> tuple[float | None, list[float | None]]:
     """Return the mean Spearman's rank correlation of every two maps, (N,) each, and that of each map with the others.
 
-    None where there are no two maps to compare; a map with one score throughout counts in no mean.
+    None where there are no two maps to compare, or where ranks say nothing: with fewer than :data:`MIN_RANKED_PARTS` parts, or where all
+    maps put most of their evidence on the same part, and what is ranked below it is nearly zero in each. A map with one score throughout
+    counts in no mean.
     """
-    if len(maps) < 2 or not len(maps[0]):
+    if len(maps) < 2 or len(maps[0]) < MIN_RANKED_PARTS or _rest_on_one_part(maps):
         return None, [None] * len(maps)
     correlations = rank_correlations(np.stack([scores.double().numpy() for scores in maps]))
     np.fill_diagonal(correlations, np.nan)
     return _mean(correlations), [_mean(row) for row in correlations]
+
+
+def _rest_on_one_part(maps: Sequence[Tensor]) -> bool:
+    """Return whether one part holds at least :data:`ONE_PART_SHARE` of the sum of the scores' sizes in each of ``maps``, (N,) each."""
+    tops = {int(scores.abs().argmax()) for scores in maps}
+    return len(tops) == 1 and all(float(scores.abs().max()) >= ONE_PART_SHARE * float(scores.abs().sum()) > 0 for scores in maps)
 
 
 def _mean(values: np.ndarray[tuple[int, ...], np.dtype[np.float64]]) -> float | None:

@@ -9,14 +9,7 @@ from numpy.typing import NDArray
 
 from explainers.collection.slices.clusters import SHARED_FROM
 
-#: One sentence for readers of the table.
-SUSPICION_IN_WORDS = (
-    "Most suspicious first, by the mean of up to five signs: wrong and sure, "
-    "much evidence at a place that most rows with the same answer share, the first map off the "
-    "object, methods that disagree, a map whose top parts the answer does not need. "
-    "A right row with other signs can come before a wrong one."
-)
-#: Before it, where a search for slices found some.
+#: Before the sentence on suspicion, where a search for slices found some.
 SLICES_FIRST_IN_WORDS = "Rows of what the search found in common come first; then: "
 SURE_FROM = 0.5  # probability of a wrong answer
 DISAGREEMENT_BELOW = 0.2  # mean rank correlation of the maps
@@ -85,6 +78,36 @@ class Readings:
         total: Floats = np.where(known, parts, 0).sum(0) / np.maximum(known.sum(0), 1)
         return total
 
+    def in_words(self) -> str:
+        """Return a sentence on what :meth:`suspicion` is made of here: the signs that are known of some row; "" if none is."""
+        has_labels, has_objects = _any_known(self.right), _any_known(self.on_object)
+        has_borders = _any_known(np.where(np.isnan(self.on_object), self.past_border, np.nan))
+        off_object = [name for name, is_known in (("off the object", has_objects), ("at the border", has_borders)) if is_known]
+        signs = [
+            "wrong and sure" if has_labels else "",
+            "much evidence at a place that most rows with the same answer share" if _any_known(self.shared_place) else "",
+            f"the first map {' or '.join(off_object)}" if off_object else "",
+            "methods that disagree" if _any_known(self.agreement) else "",
+            "a map whose top parts the answer does not need" if _any_known(self.stays) else "",
+        ]
+        known = [sign for sign in signs if sign]
+        if not known:
+            return ""
+        order = f"Most suspicious first, by {'the mean of these signs' if len(known) > 1 else 'this sign'}: {', '.join(known)}."
+        return f"{order} A right row with other signs can come before a wrong one." if has_labels and len(known) > 1 else order
+
+    def known_flags(self) -> set[str]:
+        """Return the names of the :data:`FLAGS` that some row can have: those whose readings are known of at least one row."""
+        readings = {
+            "wrong": self.right,
+            "shared_place": self.shared_place,
+            "off_object": self.on_object - self.object_area,
+            "on_border": self.past_border,
+            "disagree": self.agreement,
+            "stays": self.stays,
+        }
+        return {name for name, reading in readings.items() if _any_known(reading)}
+
     def flags(self) -> dict[str, Bools]:
         """Return which rows have each of the :data:`FLAGS`, by its name; an unknown reading has none."""
         return {
@@ -95,6 +118,11 @@ class Readings:
             "disagree": self.agreement < DISAGREEMENT_BELOW,
             "stays": self.stays >= STAYS_FROM,
         }
+
+
+def _any_known(reading: Floats) -> bool:
+    """Return whether a reading is known of any row."""
+    return bool((~np.isnan(reading)).any())
 
 
 #: The name of each flag, and its words on the page and in full.

@@ -12,7 +12,18 @@ from explainers.datasets.registry import DATASETS, DatasetEntry, Folder, dataset
 from explainers.plugins import DATASET_GROUP, load_group
 
 for _module in (
-    *("imagenet", "imagenet_masks", "pictures", "coco", "eraser", "texts", "short_texts", "molecules"),  # the order of every list
+    *(
+        "imagenet",
+        "imagenet_masks",
+        "pictures",
+        "birds",
+        "digits",
+        "coco",
+        "eraser",
+        "texts",
+        "short_texts",
+        "molecules",
+    ),  # the order of every list
     *(file.name for file in iter_modules(__path__)),
 ):
     import_module(f"explainers.datasets.{_module}")

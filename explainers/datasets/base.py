@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from PIL import Image
 
 from explainers.errors import ExplainerError
-from explainers.models.inputs.types import TextPair
+from explainers.models.inputs.types import PicturePrompt, TextPair
 from explainers.models.model import Model
 from explainers.records.targets.names import group_called, index_of_name
 
@@ -38,12 +38,32 @@ class AnnotatedObject:
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
+class RemovableParts:
+    """The parts of a picture that decide its class, with the same picture without any of them.
+
+    pieces         name of a part -> the masks of its pieces, bool (height, width), true where a piece is visible
+    without        function from names of parts to the picture without these parts
+    ground         the masks of the things around, which decide nothing
+    without_thing  function from the number of such a thing to the picture without it
+    sufficient     the smallest sets of parts of which each tells the class from all others
+    rivals         two other classes, each with those of the parts that speak for it, none of which is common to both; or empty
+    """
+
+    pieces: Mapping[str, tuple[Mask, ...]]
+    without: Callable[[frozenset[str]], Image.Image] = field(repr=False)
+    sufficient: tuple[frozenset[str], ...]
+    ground: tuple[Mask, ...] = ()
+    without_thing: Callable[[int], Image.Image] | None = field(default=None, repr=False)
+    rivals: tuple[tuple[str | int, frozenset[str]], ...] = ()
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
 class Sample:
     """One input of a data set, with its classes, masks and marked words.
 
     name       a name that no other input of the data set has
     image      RGB and upright, or None for a text
-    text       or None for an image
+    text       or None for an image; with an image it is what a vision-language model is asked about it
     labels     its classes, by name, WordNet synset, or index among the data set's classes; any of them is right, the first is explained
     objects    the objects whose masks are known
     labelled   bool (height, width): the pixels that the data set annotates; None: all
@@ -53,6 +73,7 @@ class Sample:
     at         which place of the model's output is asked about, in the form that ``explainers.explain`` takes; None for models with one
                answer
     against    the answer that the first label is compared with, by name or index; None if it is compared with none
+    removable  the parts that can be left out of the picture; None if it is not known without them
     own_columns  further facts of the input, such as the columns of its row in a table of one's own, by name
 
     Raises ExplainerError if the size of a mask is not that of the image.
@@ -69,6 +90,7 @@ class Sample:
     pair_rationale: tuple[tuple[int, int], ...] | None = None
     at: str | None = None
     against: str | int | None = None
+    removable: RemovableParts | None = None
     own_columns: Mapping[str, str] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -79,10 +101,10 @@ class Sample:
                 raise ExplainerError(f"{self.name}: a mask has {mask.shape} pixels (height, width), its image has {size}")
 
     @property
-    def model_input(self) -> Image.Image | str | TextPair:
-        """The input as a model takes it: the picture if there is one; else the text, or a TextPair if there is a second text."""
+    def model_input(self) -> Image.Image | str | TextPair | PicturePrompt:
+        """The input as a model takes it: the picture, the text, or both as a PicturePrompt; a TextPair if there is a second text."""
         if self.image is not None:
-            return self.image
+            return self.image if self.text is None else PicturePrompt(self.image, self.text)
         assert self.text is not None
         return self.text if self.text_pair is None else TextPair(self.text, self.text_pair)
 
@@ -99,10 +121,10 @@ class Dataset:
     unread   files in its folder that are not read, as paths relative to it
     folder   the folder of its files, if it has any; set by :func:`open_dataset`
     gives    what is known of its inputs: keys of ``explainers.datasets.registry.GIVES``; set by :func:`open_dataset`
-    task     the task of the models that it is for, by its name in ``explainers.models.tasks``; its inputs then name a place of the output.
-             None: any
+    task     the task of the models that it is for, by its name in ``explainers.models.tasks``. None: any
     lacks    annotations that other data sets of its form have and this one lacks, for example masks
-    is_ordered  whether the order of ``classes`` is that of the classes of models; False where it is only that of the alphabet
+    is_ordered  whether the order of ``classes`` is that of the classes of models; False where it is only that of the alphabet, and where a
+                model that names other classes is of other classes
     """
 
     kind: DatasetKind

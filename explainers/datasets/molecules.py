@@ -1,4 +1,4 @@
-"""Molecules with the result of the Ames test, which says whether they make bacteria mutate."""
+"""Molecules with the results of a test: whether they make bacteria mutate (Ames), or inhibit an enzyme (BACE)."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from explainers.models.inputs.molecules import Molecule, check_rdkit, read_molec
 from explainers.models.inputs.toxicophores import toxicophores_of
 
 MUTAGENICITY = ("not mutagenic", "mutagenic")
+BACE_CLASSES = ("no inhibitor", "inhibitor")
 FOLDS = 5  # fifths in which the molecules are parted by their CAS numbers
 _COLUMNS = ("cas", "smiles", "mutagenic")
 
@@ -85,3 +86,43 @@ def _is_readable(smiles: str) -> bool:
     except ExplainerError:
         return False
     return True
+
+
+@dataset(
+    "bace",
+    title="BACE (MoleculeNet)",
+    kind="molecule",
+    gives=("class",),
+    layout="""
+bace.csv or bace.csv.xz, with the columns mol (SMILES) and Class (0 or 1)
+""",
+    source=Citation(
+        authors="Wu et al.",
+        year=2018,
+        title="MoleculeNet: A Benchmark for Molecular Machine Learning",
+        venue="Chemical Science 9",
+        arxiv="1703.00564",
+    ),
+    get="https://moleculenet.org/datasets-1",
+)
+def bace(data: Folder) -> Dataset:
+    """1,513 molecules that inhibit the enzyme BACE-1 or do not. What RDKit cannot read, and what has more than 128 atoms, is left out.
+    Needs the extra molecules. A model must name these two classes, or have two without names.
+
+    ``data`` is the folder that holds the files of the data set. Returns the :class:`Dataset`.
+    """
+    check_rdkit()
+    path = data.path if data.path.is_file() else data.need("bace.csv", "bace.csv.xz")
+    rows = []
+    for number, row in enumerate(data.table(path, ("mol", "Class")), 1):
+        if row["Class"] not in ("0", "1"):
+            raise data.error_for(path, f"Class of row {number} is {row['Class']!r}, and must be 0 or 1")
+        if _is_readable(row["mol"]):
+            rows.append((str(number), row["mol"], BACE_CLASSES[int(row["Class"])]))
+
+    def read(number: int) -> Sample:
+        name, smiles, label = rows[number]
+        return Sample(name=name, text=smiles, labels=(label,))
+
+    # a model that names two other classes, such as mutagenic or not, is not one of these
+    return Dataset(kind="molecule", length=len(rows), classes=BACE_CLASSES, read=read, is_ordered=False)

@@ -1,4 +1,4 @@
-"""Pictures sorted by class, some with a mask each: pets, bones, made-up birds, your own folder."""
+"""Pictures sorted by class, some with a mask each: pets, bones, your own folder."""
 
 from __future__ import annotations
 
@@ -8,21 +8,11 @@ import numpy as np
 
 from explainers.citation import Citation
 from explainers.datasets.base import AnnotatedObject, Dataset, Sample
-from explainers.datasets.registry import Folder, dataset, union
+from explainers.datasets.registry import Folder, dataset
 from explainers.models.inputs.images import is_picture_name, read_image
 
 _PET, _EDGE = 1, 3  # values of a trimap; 2 is the background
 _MASKS = "masks"
-_BIRD_PARTS = (
-    (255, 255, 0),  # beak
-    (255, 255, 253),  # eyes
-    (255, 255, 254),
-    (255, 0, 1),  # feet
-    (255, 0, 2),
-    (0, 255, 1),  # wings
-    (0, 255, 2),
-    (0, 0, 255),  # tail
-)
 
 
 @dataset(
@@ -106,49 +96,6 @@ def mura(data: Folder) -> Dataset:
         classes=("negative", "positive"),
         read=lambda i: Sample(name=paths[i], image=data.image(data.path / paths[i]), labels=(labels[i],)),
     )
-
-
-@dataset(
-    "funnybirds",
-    title="FunnyBirds",
-    kind="image",
-    gives=("class", "mask"),
-    layout="""
-dataset_test.json
-test/0/000000.png ...
-test_part_map/0/000000.png ...
-""",
-    source=Citation(
-        authors="Hesse et al.",
-        year=2023,
-        title="FunnyBirds: A Synthetic Vision Dataset for a Part-Based Analysis of Explainable AI Methods",
-        venue="ICCV",
-        arxiv="2308.06248",
-    ),
-    get="https://github.com/visinf/funnybirds",
-)
-def funnybirds(data: Folder) -> Dataset:
-    """500 rendered birds of 50 classes. The mask holds the parts that decide the class: beak, wings, feet, eyes and tail, each known by its
-    colour in the map of parts. Body and ground have other colours.
-
-    ``data`` is the folder that holds the files of the data set. Returns the :class:`Dataset`.
-    """
-    listing = data.need("dataset_test.json")
-    rows = data.json(listing)
-    if not isinstance(rows, list) or not all(isinstance(row, dict) and isinstance(row.get("class_idx"), int) for row in rows):
-        raise data.error_for(listing, "a list of objects with class_idx is needed")
-
-    def read(number: int) -> Sample:
-        label = rows[number]["class_idx"]
-        file = Path(str(label)) / f"{number:06d}.png"
-        path = data.path / "test_part_map" / file
-        parts = data.plane(path)
-        if parts.ndim != 3:
-            raise data.error_for(path, "the map of parts must be in colour")
-        obj = AnnotatedObject(label=label, mask=union([(parts[..., :3] == colour).all(-1) for colour in _BIRD_PARTS]))
-        return Sample(name=f"{number:06d}", image=data.image(data.path / "test" / file), labels=(label,), objects=(obj,))
-
-    return Dataset(kind="image", length=len(rows), classes=tuple(map(str, range(50))), read=read)
 
 
 @dataset(

@@ -29,6 +29,7 @@ GIVES = {
     "rationale": "words that people marked",
     "cell": "mosaics of four pictures",
     "against": "answers that the right ones are set against",
+    "parts": "pictures without each of their parts",
 }
 
 

@@ -5,6 +5,7 @@ worlds in which it is known what an answer comes from, and the samples of the pa
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
@@ -13,9 +14,11 @@ import numpy as np
 from PIL import Image
 
 from explainers.datasets import AnnotatedObject, Dataset, Folder, Sample, dataset
+from explainers.datasets.base import RemovableParts
+from explainers.datasets.molecules import MUTAGENICITY
 from explainers.embedded.synthetic.marked_scenes import KINDS as MARKED_KINDS
 from explainers.embedded.synthetic.marked_scenes import marked_scene
-from explainers.embedded.synthetic.scenes import KINDS, Scene, render
+from explainers.embedded.synthetic.scenes import KINDS, Scene, draw, render
 from explainers.embedded.synthetic.subject_verb import sentence, words
 from explainers.embedded.synthetic.votes import PATCH, SIGNS, ballot
 
@@ -60,6 +63,34 @@ def _sample(number: int, scene: Scene) -> Sample:
     objects.sort(key=lambda obj: -int(obj.mask.sum()))
     labels = tuple(str(obj.label) for obj in objects)
     return Sample(name=f"{number:05d}", image=scene.image, labels=labels, objects=tuple(objects))
+
+
+@dataset("scenes-parts", title="Scenes without each thing", kind="image", gives=("class", "mask", "others", "parts"))
+def scenes_parts(data: Folder) -> Dataset:
+    """Scenes of three things of different kinds, which can be drawn again without any of them: does a map name the thing whose absence
+    changes the answer? The largest thing decides the class; the two others speak for their own kinds.
+
+    ``data`` is not used, because the inputs are computed. Returns the :class:`Dataset`.
+    """
+
+    def read(number: int) -> Sample:
+        scene = render(np.random.default_rng([SEED, MANY + 2, number]), SIDE, count=3)
+        sample = _sample(number, scene)
+
+        def without(removed: frozenset[str]) -> Image.Image:
+            kept = tuple(item for item in scene.composition.placements if item.kind not in removed)
+            return draw(replace(scene.composition, placements=kept), SIDE)[0].image
+
+        largest, *others = map(str, sample.labels)
+        parts = RemovableParts(
+            pieces={str(obj.label): (obj.mask,) for obj in sample.objects},
+            without=without,
+            sufficient=(frozenset([largest]),),
+            rivals=tuple((kind, frozenset([kind])) for kind in others),
+        )
+        return replace(sample, removable=parts)
+
+    return Dataset(kind="image", length=MANY, classes=KINDS, read=read)
 
 
 @dataset("scenes-mosaic", title="Mosaics of scenes", kind="image", gives=("class", "cell", "mask", "others"))
@@ -177,3 +208,35 @@ def sample_reviews(data: Folder) -> Dataset:
         return Sample(name=review["id"], text=review["text"], labels=(review["expected"],), rationale=passages)
 
     return Dataset(kind="text", length=len(listed), classes=("negative", "positive"), read=read)
+
+
+@dataset("sample-molecules", title="Sample molecules", kind="molecule", gives=("class",))
+def sample_molecules(data: Folder) -> Dataset:
+    """The molecules that the pages offer, with the result of the Ames test: mutagenic or not. They are few: intervals are wide.
+
+    ``data`` is not used, because the inputs are computed. Returns the :class:`Dataset`.
+    """
+    _, listed = _samples("molecules")
+
+    def read(number: int) -> Sample:
+        molecule = listed[number]
+        return Sample(name=molecule["id"], text=molecule["text"], labels=(molecule["expected"],))
+
+    return Dataset(kind="molecule", length=len(listed), classes=MUTAGENICITY, read=read)
+
+
+@dataset("sample-questions", title="Sample questions", kind="text", gives=())
+def sample_questions(data: Folder) -> Dataset:
+    """Questions about a picture, as the pages offer them, for vision-language models that know rendered scenes, such as scenes-llava. The
+    answer is the model's own. They are few: intervals are wide.
+
+    ``data`` is not used, because the inputs are computed. Returns the :class:`Dataset`.
+    """
+    path, listed = _samples("questions")
+
+    def read(number: int) -> Sample:
+        question = listed[number]
+        with Image.open(path / question["image"]) as picture:
+            return Sample(name=question["id"], image=picture.convert("RGB"), text=question["text"])
+
+    return Dataset(kind="text", length=len(listed), read=read, task="image-text-to-text")

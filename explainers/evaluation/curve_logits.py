@@ -19,6 +19,7 @@ from explainers.models.removal.patches import black_picture, blacken_parts, patc
 from explainers.models.removal.token_removal import answer, repeat_sample
 from explainers.models.removal.ways import OF_ATOMS, How
 from explainers.models.removal.words import usual_way_of_words, word_removal
+from explainers.models.superpixels import find_superpixels, sum_over_superpixels
 from explainers.records.session import checker
 
 _MAX_PICTURES_AT_ONCE = 16  # most whole pictures in one forward pass
@@ -56,6 +57,16 @@ def usual_removal(model: Model, tensors: Mapping[str, Tensor]) -> How:
     if model.kind == "molecule":
         return "removed" if "attention_mask" in tensors else "zeroed"
     return usual_way_of_words(model)
+
+
+def scores_of_superpixels(maps: Tensor, superpixels: Tensor) -> Tensor:
+    """Return the scores (M, K) of K superpixels, int64 (height, width), by ``maps`` (M, rows, columns) of patches: the score of a patch is
+    spread evenly over its pixels, and a superpixel has the sum over its own, so that scores still add up to what those of the patches do.
+    """
+    rows, columns = maps.shape[1:]
+    height, width = superpixels.shape
+    large = F.interpolate(maps.double()[:, None], size=(height, width), mode="nearest-exact")[:, 0]
+    return sum_over_superpixels(large * (rows * columns / (height * width)), superpixels)
 
 
 class CurveLogits:
@@ -130,10 +141,14 @@ class CurveLogits:
 
     def _pixel_logits(self, curve: RemovalCurve, scores: Tensor) -> Tensor:
         """Return the logits (M, steps, C) at each step of ``curve``, which turns single pixels black, or imputes them, in the order of the
-        maps ``scores`` (M, N) after bilinear enlarging.
+        maps ``scores`` (M, N) after bilinear enlarging; or turns superpixels black.
         """
         assert self.grid is not None
         height, width = self.tensors["pixel_values"].shape[-2:]
+        if curve.superpixels:
+            superpixels = find_superpixels(self.tensors["pixel_values"][0], curve.superpixels)
+            keeps = keep_of(curve, scores_of_superpixels(scores.unflatten(1, self.grid), superpixels))
+            return torch.stack([self._logits_with_black(keep[:, superpixels]) for keep in keeps])
         large = F.interpolate(scores.double().unflatten(1, self.grid)[:, None], size=(height, width), mode="bilinear", align_corners=False)
         ask = self._logits_with_imputed if curve.imputed else self._logits_with_black
         steps = [ask(keep_of(curve, row[None])[0].unflatten(1, (height, width))) for row in large.flatten(1)]

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 import torch
+from PIL import Image
 from torch import Tensor
 
 from explainers.datasets import AnnotatedObject, Dataset, Sample
@@ -22,7 +23,8 @@ from explainers.evaluation.curve_logits import CurveLogits
 from explainers.evaluation.explained_classes import ClassLookup, ExplainedClass, labels_of, prompts_of
 from explainers.evaluation.graded_answers import GradedAnswers
 from explainers.evaluation.marked_parts import explained_mask, marked_words, other_masks
-from explainers.evaluation.plan import Plan, asks_again
+from explainers.evaluation.plan import FAMILIES_WITHOUT_CLASSES, Plan, asks_again
+from explainers.evaluation.removed_parts import RemovedParts
 from explainers.evaluation.sanity_maps import MAPS_OF_CHANGED_INPUTS
 from explainers.evaluation.token_sets import TokenSetAnswers
 from explainers.metrics import Metric, RemovalCurve
@@ -31,6 +33,7 @@ from explainers.models.eval_mode import answering
 from explainers.models.inputs.types import ImageInput
 from explainers.models.model import Model
 from explainers.models.resizing import with_resize
+from explainers.models.tasks import GeneratedAnswer
 from explainers.pipeline.explain import explain
 from explainers.pipeline.long_texts import window_logits
 from explainers.records.result import Attribution, Explanation
@@ -104,13 +107,26 @@ class EvaluationSetup:
         """Return the classes of an input, ``sample``, that the plan explains; None if it explains a class that the model predicts."""
         return None if self.plan.target in ("predicted", "second") else self.classes.explained_classes(sample, self.plan.target)
 
-    def at_place_of(self, sample: Sample) -> EvaluationSetup:
-        """Return this setup for a model that is asked about the place of its output that ``sample`` names; the setup itself if it names
-        none.
+    def answered_class(self, logits: Tensor) -> ExplainedClass:
+        """Return the class with the largest of the ``logits`` (C,), or with the second largest if the plan explains that one."""
+        order = logits.argsort(descending=True, stable=True).tolist()
+        return ExplainedClass((order[1 if self.plan.target == "second" and len(order) > 1 else 0],))
 
-        Raises ExplainerError if the model has no such place.
+    def at_place_of(self, sample: Sample) -> EvaluationSetup:
+        """Return this setup for a model that is asked about the place of its output that ``sample`` names. If it names none, a language
+        model is asked about the answer that it writes; for other models the setup itself is returned.
+
+        Raises ExplainerError if the model has no such place, and for metrics of classes of an answer, which is several words.
         """
-        return self if sample.at is None else replace(self, loaded=self.model.at(sample.at, self.model.prepare(sample.model_input)))
+        if sample.at is None:
+            if not isinstance(self.model.task, GeneratedAnswer):
+                return self
+            if about_classes := [metric.name for metric in self.metrics if metric.family not in FAMILIES_WITHOUT_CLASSES]:
+                raise ExplainerError(
+                    f"{self.data.name} names no word of the answer of {self.model.name}, and the whole answer is no class, about which "
+                    f"{', '.join(about_classes)} {'is' if len(about_classes) == 1 else 'are'}: measure completeness."
+                )
+        return replace(self, loaded=self.model.at(sample.at, self.model.prepare(sample.model_input)))
 
     def with_prompts_of(self, sample: Sample) -> EvaluationSetup:
         """Return this setup with only the classes of the input ``sample`` as the prompts of a CLIP model, if the plan's target is
@@ -145,7 +161,7 @@ class EvaluationSetup:
 
     def tensors(self, sample_input: Any) -> dict[str, Tensor]:
         """Return one input as tensors of the model, with the prompts that a CLIP model compares it with."""
-        tensors = self.model.tensors(sample_input)
+        tensors = self.model.prepare(sample_input).tensors  # with the answer of a language model
         if self.prompts is not None and self.model.prompt_inputs is not None:
             tensors = {**tensors, **self.model.prompt_inputs(self.prompts).tensors}
         return tensors
@@ -184,8 +200,7 @@ def rows_of(setup: EvaluationSetup, index: int) -> list[EvaluationRow]:
         )
     logits = setup.answers(sample.model_input)
     order = logits.argsort(descending=True, stable=True).tolist()
-    said = order[1 if setup.plan.target == "second" and len(order) > 1 else 0]
-    targets = [ExplainedClass((said,))] if explained_classes is None else explained_classes
+    targets = [setup.answered_class(logits)] if explained_classes is None else explained_classes
     runners_up = [ExplainedClass((_first_outside(target, order),)) for target in targets]
     classes_to_explain = {entry.indices: entry for entry in [*targets, *(runners_up if "other" in setup.needs else [])]}
     places = {indices: place for place, indices in enumerate(classes_to_explain)}
@@ -355,6 +370,43 @@ class Measurement:
     def claimed_shares(self) -> Tensor:
         """The share of the input's parts that the claim of each map is about, (M,); 0 for a map that earns none."""
         return claimed_shares(self.setup.model, self.explanation, self.maps, self.index, self.setup.cancelled)
+
+    @cached_property
+    def removed_parts(self) -> RemovedParts | None:
+        """The source of answers about the picture without its parts; None if the data set cannot leave any out."""
+        record, setup = self.explanation.input, self.setup
+        if self.sample.removable is None or not isinstance(record, ImageInput):
+            return None
+        stop = checker(setup.cancelled)
+
+        def ask(picture: Image.Image) -> Tensor:
+            stop()
+            return setup.answers(picture)
+
+        return RemovedParts(
+            parts=self.sample.removable,
+            record=record,
+            target=self.target,
+            whole=self.explanation.logits.float().cpu().flatten(),
+            maps=self.maps,
+            ask=ask,
+            explain=self._maps_of,
+            class_of=setup.classes.class_of,
+        )
+
+    def _maps_of(self, others: Sequence[ExplainedClass]) -> list[list[Attribution]]:
+        """Return the maps of other classes of the same input: for each class one for each method."""
+        setup = self.setup
+        explanation: Explanation = explain(
+            setup.model,
+            self.sample.model_input,
+            [setup.target_of(other) for other in others],
+            list(setup.plan.methods),
+            prompts=setup.prompts,
+            seed=self.index,
+            cancelled=setup.cancelled,
+        )
+        return [[explanation[spec, place] for spec in setup.plan.methods] for place in range(len(others))]
 
     def probabilities(self, logits: Tensor) -> Tensor:
         """Return calibrated probabilities for logits (..., C), as the model reports them."""

@@ -16,6 +16,7 @@ from explainers.evaluation.graded_answers import ASKED_AGAIN
 from explainers.evaluation.rows import RUN, temporary_path
 from explainers.evaluation.sanity_maps import MAPS_OF_CHANGED_INPUTS
 from explainers.evaluation.token_sets import ASKED_ABOUT_SETS
+from explainers.installation import not_installed
 from explainers.json_records import Record, describe
 from explainers.methods import Request, parse
 from explainers.methods.presets import METHOD_SETS
@@ -23,9 +24,11 @@ from explainers.methods.requests import distinct_specs
 from explainers.methods.requirements import for_probability, variants
 from explainers.metrics import METRICS, Metric, find_metrics
 from explainers.metrics.registry import TENTHS_OF_ALL
+from explainers.metrics.removed_parts import PART_NEEDS
 from explainers.models.model import Model
 from explainers.models.removal.ways import How, ways_for
 from explainers.models.resizing import Resize, with_resize
+from explainers.models.superpixels import can_find_superpixels
 from explainers.pipeline.long_texts import LONG_TEXTS, LongTexts
 from explainers.records.targets.target import ExplainedNumber
 
@@ -55,10 +58,13 @@ _ANNOTATION_OF_NEED = {
     "cell": "cell",
     "rationale": "rationale",
     "passages": "rationale",
+    **dict.fromkeys(PART_NEEDS, "parts"),
 }
 #: For each choice the treatment of texts that are longer than the model takes.
 LONG_TEXTS_IN_WORDS: dict[str, str] = {"windows": "read in windows", "cut": "cut to what it reads"}
 MAX_STEPS = 100
+#: The families of metrics that read a map and the number that it explains, and no probability of a class.
+FAMILIES_WITHOUT_CLASSES = {"completeness", "concentration"}
 _METRICS_OF_SEVERAL_METHODS = {"agreement"}  # metrics that compare the maps of several methods
 
 
@@ -204,7 +210,7 @@ def reason_against_task(task: str | None, data: Dataset) -> str | None:
     """Return why a data set cannot be used with models of this task (None: models with one answer to an input); None if it can."""
     if data.task is None or data.task == task:
         return None
-    return f"its inputs are asked at a place, which needs a model of the task {data.task}"
+    return f"its inputs need a model of the task {data.task}"
 
 
 def reason_against_target(target: str, data: Dataset, kind: str) -> str | None:
@@ -266,6 +272,10 @@ def reason_against_metric(metric: Metric, data: Dataset, methods: int) -> str | 
     for fact in facts_needed(metric):
         if fact not in data.gives:
             return f"{data.name} gives no {fact}"
+    if data.task is not None and "class" not in data.gives and metric.family not in FAMILIES_WITHOUT_CLASSES:
+        return f"it is about classes, and {data.name} names none: the whole answer of a model is explained"
+    if any(curve.superpixels for curve in metric.curves.values()) and not can_find_superpixels():
+        return not_installed("it cuts pictures into superpixels by scikit-image", "segments").rstrip(".")
     if metric.name in _METRICS_OF_SEVERAL_METHODS and methods < 2:
         return "it compares several methods"
     return None

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from explainers.evaluation.plan import CHOICES, LONG_TEXTS_IN_WORDS
-from explainers.metrics import METRICS
+from explainers.metrics import METRICS, RemovalCurve
 from explainers.metrics.registry import TENTHS_OF_ALL
 from explainers.models.resizing import RESIZES
 
@@ -30,14 +30,21 @@ def protocol_in_words(plan: Mapping[str, Any], kind: str, removal: str | None = 
     curves = [curve for metric in metrics for curve in metric.curves.values()]
     if any(not curve.pixels for curve in curves):
         sentences.append(_removal(plan, removal))
-    if any(curve.pixels for curve in curves):
-        sentences.append(f"Pixels turn black, in steps of 1/{plan.get('steps') or TENTHS_OF_ALL}.")
+    fates = dict.fromkeys(_fate_of_pixels(curve) for curve in curves if curve.pixels)
+    sentences += [f"{fate}, in steps of 1/{plan.get('steps') or TENTHS_OF_ALL}." for fate in fates]
     if any(metric.needs & _NEEDS_OF_LABELS for metric in metrics):
         sentences.append(f"Right: {CHOICES['right'][plan.get('right') or 'any']}.")
     if kind == "text":
         sentences.append(f"Texts longer than the model takes are {LONG_TEXTS_IN_WORDS[plan.get('long_texts') or 'windows']}.")
     sentences.append(f"Drawn with seed {plan['seed']}.")
     return sentences
+
+
+def _fate_of_pixels(curve: RemovalCurve) -> str:
+    """Say what becomes of the pixels of a picture that ``curve`` removes."""
+    if curve.superpixels:
+        return f"Superpixels (SLIC, about {curve.superpixels} of a picture) turn black"
+    return "Pixels are imputed from their neighbours" if curve.imputed else "Pixels turn black"
 
 
 def _removal(plan: Mapping[str, Any], removal: str | None) -> str:

@@ -44,7 +44,8 @@ def schema_of(metrics: Sequence[Metric], curve_names: Sequence[str]) -> Any:
     pa = _arrow()
     columns = [("index", pa.int64()), ("input", pa.string()), ("target", pa.string()), ("method", pa.string())]
     columns.append(("unknown", pa.list_(pa.string())))
-    values = [(column, pa.float64()) for metric in metrics for column in metric.columns]
+    of_metrics = dict.fromkeys(column for metric in metrics for column in metric.columns)  # some metrics share theirs
+    values = [(column, pa.float64()) for column in of_metrics]
     lists = [f"curve.{name}" for name in curve_names]
     lists += [*BLOCK_COLUMNS] if any("block_sums" in metric.needs for metric in metrics) else []
     return pa.schema([*columns, *values, *((name, pa.list_(pa.float64())) for name in lists), ("scores", pa.list_(pa.float32()))])

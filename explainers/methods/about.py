@@ -85,7 +85,6 @@ HIDING = (
     "The model was not trained on inputs with holes, so part of what this measures is the surprise of the hole (Hooker et al. 2019, "
     "arXiv 1806.10758)."
 )
-EXACT = "Under Libra the model becomes a sum of parts that add up to the answer, so its sign and size can be taken at their word."
 BREAKS = (
     "With the ordinary gradient, softmax and LayerNorm make parts cancel, and the sum drifts away from the answer (Ali et al. 2022, "
     "arXiv 2202.07304; Mehri et al. 2025)."

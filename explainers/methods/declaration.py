@@ -42,13 +42,19 @@ class Promise(Record):
     rules     the names of the rules under which they do
     total     the number, in words, such as "the explained number"
     not_with  values of the method's options with which they do not
+    only_with  values of the method's options with which alone they do, and without which no sum is compared
     unplaced  whether parts that belong to no token are included in the sum: see :attr:`explainers.records.trace.Trace.unplaced`
     """
 
     rules: tuple[str, ...]
     total: str
     not_with: Annotated[Mapping[str, Any], HIDDEN] = field(default_factory=dict)
+    only_with: Annotated[Mapping[str, Any], HIDDEN] = field(default_factory=dict)
     unplaced: Annotated[bool, HIDDEN] = False
+
+    def is_made_with(self, options: Mapping[str, Any]) -> bool:
+        """Return whether these options of the method are such that its scores are shares of a sum at all."""
+        return all(options.get(name) == value for name, value in self.only_with.items())
 
 
 @dataclass(frozen=True)
@@ -139,6 +145,8 @@ class Method(Record):
         if self.promise is None or rule is None or rule.name not in self.promise.rules:
             return None
         values = options or {}
+        if not self.promise.is_made_with(values):
+            return None
         is_broken = any(values.get(name) == value for name, value in self.promise.not_with.items()) or bool(values.get("integrated"))
         return None if is_broken else self.promise.total
 

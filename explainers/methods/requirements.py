@@ -191,6 +191,9 @@ _NO_PARTS: dict[NoParts | None, str] = {
     "another order": "attends with queries or keys that are not its tokens in their order",
     "other axes": "has attention weights of other axes than (batch, heads, queries, keys), as where groups of queries share keys along an "
     "axis of their own. Weights of these four could be read",
+    "three axes": "multiplies attention weights and values in three axes, with samples and heads along one, as torch.bmm takes them, or "
+    "without heads. Weights (batch, heads, queries, keys) that meet values (batch, heads, keys, width) by torch.matmul, which gives the "
+    "same numbers, could be read",
     "keys first": "multiplies values by transposed weights, with keys before queries. Weights (batch, heads, queries, keys) could be read",
     None: "does not make its attention weights of queries and keys by one softmax that meets values as it is (fused attention does, and "
     "attn_implementation='sdpa' of transformers)",

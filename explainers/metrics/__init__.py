@@ -17,6 +17,7 @@ for _module in (
         "road",
         "graded",
         "token_sets",
+        "removed_parts",
         "claims",
         "completeness",
         "sanity",

@@ -23,6 +23,8 @@ FEW_TOKENS_REMOVED = (0.01, 0.05, 0.1, 0.2, 0.5)
 MOST = RemovalCurve(fractions=TENTHS)
 LEFT = RemovalCurve(fractions=TENTHS, keeps_first=True)
 FILLED = RemovalCurve(fractions=ALL_TENTHS, keeps_first=True, rounding="up", how="unknown")
+SUPERPIXELS = 75  # of a picture, as many as each has in the set of MNIST's superpixels of Monti et al., CVPR 2017
+PUT_IN = RemovalCurve(fractions=ALL_TENTHS, keeps_first=True, rounding="up", pixels=True, superpixels=SUPERPIXELS)
 PRUNED = RemovalCurve(fractions=ALL_TENTHS, order="smallest", rounding="up", how="unknown", of="logits")
 SMALLEST = 1e-12  # probability whose logarithm is taken in place of that of zero
 
@@ -305,6 +307,24 @@ def auac(inserted: Tensor, gold: Tensor) -> Tensor:
 )
 def auac_special(inserted: Tensor, gold: Tensor) -> Tensor:
     """AUAC as the published code has it: special tokens are unknown at first as well, and come in by their scores like words.
+
+    ``inserted`` (B, steps, C): the answers; ``gold`` bool (B, C): the right classes. Returns (B,).
+    """
+    return auac(inserted, gold)
+
+
+@metric(
+    "auac_superpixels",
+    title="AUAC of superpixels",
+    family="faithfulness",
+    takes={"inserted": PUT_IN, "gold": "gold"},
+    direction="higher",
+    source=ALI.with_note("superpixels by SLIC in place of the authors' graphs of them"),
+    kinds=("image",),
+)
+def auac_superpixels(inserted: Tensor, gold: Tensor) -> Tensor:
+    """The area under the probability of the data set's class (of several, all together) while superpixels of the picture come back on
+    black, the most relevant first. A superpixel has the sum of the map over its pixels. Needs the extra segments.
 
     ``inserted`` (B, steps, C): the answers; ``gold`` bool (B, C): the right classes. Returns (B,).
     """

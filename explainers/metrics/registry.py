@@ -64,6 +64,8 @@ class RemovalCurve:
     how          the way in which tokens are removed; None: that of the run
     pixels       whether single pixels are removed, by the bilinearly enlarged map, instead of patches: they turn black
     imputed      whether removed pixels are imputed from their neighbours, with noise, instead of black; only with ``pixels``
+    superpixels  how many superpixels (SLIC) a picture is cut into, about, to remove these instead of single pixels, by the sums of the map
+                 over them; 0: it is not. Only with ``pixels``
     of           which answers are needed: probabilities or logits, (B, steps, C)
     special      whether special tokens of a text are removed too, in the order of their scores
     """
@@ -75,6 +77,7 @@ class RemovalCurve:
     how: How | None = None
     pixels: bool = False
     imputed: bool = False
+    superpixels: int = 0
     of: Literal["probabilities", "logits"] = "probabilities"
     special: bool = False
 
@@ -89,7 +92,8 @@ class RemovalCurve:
     @property
     def about(self) -> str:
         """The curve in words, with its shape."""
-        what = "pixels" if self.pixels else "tokens, special ones too," if self.special else "tokens"
+        of_picture = f"of about {self.superpixels} superpixels" if self.superpixels else "pixels"
+        what = of_picture if self.pixels else "tokens, special ones too," if self.special else "tokens"
         which = {"most": "most important", "least": "least important", "smallest": "smallest in magnitude"}[self.order]
         fate = "alone are kept" if self.keeps_first else "are imputed from their neighbours" if self.imputed else "are gone"
         steps = f"{len(self.fractions)} steps of {min(self.fractions):.0%} to {max(self.fractions):.0%}"
@@ -118,6 +122,7 @@ class Metric(Record, name="RunMetric"):
     unit       ``share``: values are printed in per cent; ``number``: as they are
     parts      for a metric of a whole data set: the names of the columns that its function returns for each map, (B, P). They are summed
                over inputs, and ``combine`` makes one value of the sums, (..., P) -> (...). Empty for a metric that is averaged over inputs
+    stem       the beginning of the names of its columns, if several metrics are computed from the same columns; empty: its name
     kinds      the kinds of input that it makes sense for
     compares_models  whether values of different models compare; they do not where a model sets the least and the largest value, as of AOPC
     """
@@ -135,13 +140,14 @@ class Metric(Record, name="RunMetric"):
     unit: Annotated[Unit, describe(kind=str)] = "share"
     parts: Annotated[tuple[str, ...], HIDDEN] = ()
     combine: Annotated[Callable[[NDArray[Any]], NDArray[Any]] | None, HIDDEN] = field(default=None, repr=False)
+    stem: Annotated[str, HIDDEN] = ""
     kinds: Annotated[tuple[str, ...], describe(is_required=False)] = ("image", "text", "molecule")
     compares_models: Annotated[bool, HIDDEN] = True
 
     @property
     def columns(self) -> tuple[str, ...]:
         """Names of the columns that hold the metric's values in a table of rows."""
-        return tuple(f"{self.name}.{part}" for part in self.parts) or (self.name,)
+        return tuple(f"{self.stem or self.name}.{part}" for part in self.parts) or (self.name,)
 
     @property
     def curves(self) -> dict[str, RemovalCurve]:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Callable, Mapping
+from typing import Any, TypeVar
 
 import torch
 from torch import Tensor, nn
@@ -18,6 +18,12 @@ from explainers.models.structure.pixel_patches import PixelPatches
 from explainers.models.structure.two_rows import TwoRows
 from explainers.models.tasks import Task, task_of
 from explainers.models.tasks.features import without_reference
+
+T = TypeVar("T")
+
+
+class OneSampleNeededError(ExplainerError):
+    """The error of a first pass with several samples that does not show the task of a module."""
 
 
 class FirstPass:
@@ -72,16 +78,44 @@ class FirstPass:
         return [self.patches], self.patches
 
     def __call__(self, tensors: Mapping[str, Tensor]) -> Tensor:
-        """Run the module on ``tensors`` and return logits (B, C) for a trial."""
+        """Run the module on ``tensors`` and return logits (B, C) for a trial. Raises OneSampleNeededError for several samples of pictures
+        if the task is unknown and what the module gives is not one row of logits for each.
+        """
         if self._is_settled:
             return self.run(tensors)
         if self._two_rows is None:
             _refuse_two_rows(self._module)
-        output = self._forward(tensors)
-        self.settle(task_of(self._module, self._library, output, self._name))
+        samples = len(tensors["pixel_values"]) if "pixel_values" in tensors and "input_ids" not in tensors else 1
+        output = self._forward(tensors) if samples == 1 else self._plain_rows(tensors, samples)
+        self.settle(task_of(self._module, self._library, output, self._name) if samples == 1 else None)
         if self.task is None:
             return calls.logits_given(output, tensors, self._library)
         return self.task.trial(self.task.raw_forward(lambda given: output)(tensors))
+
+    def _plain_rows(self, tensors: Mapping[str, Tensor], samples: int) -> Tensor:
+        """Run the module on ``tensors`` of several ``samples`` and return its output if that is one row of logits for each."""
+        try:
+            output = self._forward(tensors)
+        except Exception as error:
+            if is_memory_shortage(error):
+                raise
+            raise OneSampleNeededError("the module does not run on several samples") from error
+        is_row = isinstance(output, Tensor) and output.is_floating_point() and output.dim() == 2 and len(output) == samples
+        # the first row is what the module gives for one sample, by which tasks are told
+        if not is_row or task_of(self._module, self._library, output[:1], self._name) is not None:
+            raise OneSampleNeededError("several samples do not show the task of the module")
+        assert isinstance(output, Tensor)
+        return output
+
+    def told_by(self, explore: Callable[[], T], sample: Mapping[str, Tensor]) -> T:
+        """Return the result of ``explore()``, which calls this first pass with several samples; if these do not show the task,
+        :meth:`try_one` finds it with one ``sample``, and ``explore`` is called again.
+        """
+        try:
+            return explore()
+        except OneSampleNeededError:
+            self.try_one(sample)
+        return explore()
 
     def try_one(self, sample: Mapping[str, Tensor]) -> None:
         """Run the module on one sample and find its task, unless it is known; if the pass fails, no task is set, and the search for blocks

@@ -143,11 +143,15 @@ def wrap(
     first_pass = FirstPass(module, library, own_forward, task, None if words is None else words.tokenizer, two_rows, given)
     if kind in ("clip", "molecule") or head is not None:
         first_pass.settle(None)
-    elif not reads_text:  # two pictures are tried, and a task is told by what the model gives for one
-        first_pass.try_one(first)
+    elif not reads_text and (library == "transformers" or task is not None):
+        first_pass.try_one(first)  # two pictures are tried, and a task is told by what the model gives for one
+
     tried = first if reads_text else sample
-    structure, answers, head_activation = _explore(
-        two_rows or module, kind, side, first_pass, tried, *first_pass.blocks_and_entry(blocks, entry), lambda: first_pass.first_row
+    structure, answers, head_activation = first_pass.told_by(
+        lambda: _explore(
+            two_rows or module, kind, side, first_pass, tried, *first_pass.blocks_and_entry(blocks, entry), lambda: first_pass.first_row
+        ),
+        first,
     )
     its_task, raw, run, first_row = first_pass.task, first_pass.raw, first_pass.run, first_pass.first_row
     labels = _plain_labels(its_task, labels)

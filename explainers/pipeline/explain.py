@@ -678,10 +678,11 @@ def _completeness_error(request: Request, trace: Trace, scores: Tensor, own_sum:
     ``request``, if it is one that promises a sum under some rule, even if the request has another rule. None for methods that promise
     no sum or report their own error.
     """
-    if request.method.promise is None or trace.integrated:  # what was averaged over a path is no share
+    promise = request.method.promise
+    if promise is None or not promise.is_made_with(request.options) or trace.integrated:  # what was averaged over a path is no share
         return None
     total = scores.sum(1) if own_sum is None else scores.sum(1) + own_sum
-    if request.method.promise.unplaced:
+    if promise.unplaced:
         total = total + trace.unplaced
     return (trace.account() - total).abs()
 

@@ -397,8 +397,8 @@ def _trust(share: float) -> str:
     """
     threshold = _percent(NOISY_SCORES_THRESHOLD)
     if share < NOISY_SCORES_THRESHOLD:  # not a number is not below it
-        return f"Below {threshold} of its largest score its order can be trusted."
-    return f"From {threshold} of its largest score on do not trust its order."
+        return f"Its order can be trusted: rounding moves scores by less than {threshold} of the largest."
+    return f"Do not trust its order: rounding may move scores by {threshold} of the largest or more."
 
 
 def _kind(attribution: Attribution) -> str:

@@ -18,13 +18,14 @@ from explainers.methods.registry import METHODS, is_control
 from explainers.methods.specs import Spec
 from explainers.methods.variants import Variant
 from vitrine_server.metric_lines import metric_line
+from vitrine_server.metric_truth import deciding_metric, why_it_decides
 from vitrine_server.run_reports import CONTROL, RunReport, read_run_reports
 
-#: The metrics by which methods are ranked: the first one that a run has. Both compare with the result of a random map.
-RANKED_BY = ("srg", "ap")
 #: The result of a method by each ranking metric, in plain words: ``{value}`` is its value times 100, ``{random}`` that of a random map.
 SAYS = {
-    "srg": "hiding what it marks cost {value} points more than hiding the rest (random: {random})",
+    "srg": "hiding what it marks cost {value} points of probability more than hiding the rest (a random map: {random} points)",
+    "mif": "hiding what it marks first changed the answer in {value}\u2009% of cases (a random map: {random}\u2009%)",
+    "comprehensiveness": "hiding what it marks first cost {value} points of probability (a random map: {random} points)",
     "own_object": "it marked the one of two things that the prompt names in {value}\u2009% of cases (chance: {random}\u2009%)",
     "ap": "its strongest parts lie on the thing that the prompt names: average precision {value}\u2009% (a random map: {random}\u2009%)",
 }
@@ -178,6 +179,11 @@ class MethodRanking:
             and not depends_on_other_prompts(Spec.parse(spec).options)
         )
 
+    @property
+    def why(self) -> str:
+        """Sentences on why the metric decides, and how far it may be believed."""
+        return why_it_decides(self.metric["name"], self.run.report.get("metrics", ()), self.run.report["kind"])
+
     def _describe_metric(self, metric: dict[str, Any]) -> RankingMetric:
         return RankingMetric(
             metric["name"], metric["title"], metric["unit"], metric["direction"], SAYS.get(metric["name"], ""), metric_line(metric)
@@ -219,19 +225,19 @@ def method_rankings() -> dict[str, MethodRanking]:
     """
     best: dict[str, MethodRanking] = {}
     for run in sorted(read_run_reports([])[0], key=lambda run: (len(run.report["methods"]), run.report["inputs"])):
-        metrics = {metric["name"]: metric for metric in run.report["metrics"]}
-        name = next((name for name in RANKED_BY if name in metrics and CONTROL in run.report["results"][name]), None)
-        if name is not None and run.report["plan"].get("target") != "together":
-            best[run.report["plan"]["model"]] = MethodRanking(run, metrics[name])
+        metrics = [metric for metric in run.report["metrics"] if CONTROL in run.report["results"][metric["name"]]]
+        metric = deciding_metric(metrics, run.report["kind"])
+        if metric is not None and run.report["plan"].get("target") != "together":
+            best[run.report["plan"]["model"]] = MethodRanking(run, metric)
     return best
 
 
 def ranking_of_run(run: RunReport) -> MethodRanking | None:
-    """Return the ranking of a run by the metric that decides on its pages: the first of `RANKED_BY` that it has, else its first metric that
-    says which map is better; None if it has none.
+    """Return the ranking of a run by the metric that decides on its pages: the `deciding_metric`, else its first metric that says which map
+    is better; None if it has none.
     """
     metrics = [metric for metric in run.report["metrics"] if metric["direction"] is not None and metric.get("family") != "sanity"]
-    chosen = next((metric for name in RANKED_BY for metric in metrics if metric["name"] == name), next(iter(metrics), None))
+    chosen = deciding_metric(metrics, run.report["kind"]) or next(iter(metrics), None)
     return None if chosen is None else MethodRanking(run, chosen)
 
 

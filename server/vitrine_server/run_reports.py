@@ -10,11 +10,10 @@ from pathlib import Path
 from typing import Any
 
 from explainers.errors import ExplainerError
-from explainers.evaluation.html import format_value
 from explainers.evaluation.marks import best_methods, cannot_tell
 from explainers.evaluation.protocol_in_words import protocol_in_words
 from explainers.evaluation.reporting import EXAMPLES, REPORT, check_report
-from explainers.evaluation.statistics import rank_methods
+from explainers.methods.prompt_cosines import depends_on_other_prompts
 from explainers.methods.registry import is_control
 from explainers.methods.specs import Spec
 from vitrine_server.http.problems import Problem
@@ -58,7 +57,12 @@ class RunReport:
             figures = results[metric["name"]]
             results[metric["name"]] = {spec: {**figure, "tied": spec in marked} for spec, figure in figures.items()}
         methods = [
-            {**method, "readout": Spec.parse(method["spec"]).method, "control": is_control(method["spec"])}
+            {
+                **method,
+                "title": title_in_words(method),
+                "readout": Spec.parse(method["spec"]).method,
+                "control": is_control(method["spec"]),
+            }
             for method in self.report["methods"]
         ]
         protocol = protocol_in_words(self.report["plan"], self.report["kind"], self.report.get("removal"))
@@ -83,65 +87,17 @@ class RunReport:
         return examples
 
 
-#: The metrics on a method's page: the first of these that a run has of each kind, faithfulness and agreement with people's marks.
-_METRICS = (("srg", "mif", "auac"), ("ap", "auprc", "token_f1_20"))
-
-
-@dataclass(frozen=True)
-class Figure:
-    """The value of one spec by one metric in a run, with its interval, as text: ``rank`` among the ``of`` methods that have a value, 1 for
-    the best.
-
-    The control, which is no method, has rank None.
-    """
-
-    run: RunReport
-    spec: str
-    metric: dict[str, Any]
-    value: str
-    interval: str
-    rank: int | None
-    of: int
+def title_in_words(method: dict[str, Any]) -> str:
+    """Return the title of a ``method`` of a report; where its map depends on the other prompts, that in words in place of the option."""
+    spec, title = Spec.parse(method["spec"]), str(method["title"])
+    if not depends_on_other_prompts(spec.options):
+        return title
+    others = Spec(spec.method, spec.rule, {name: value for name, value in spec.options.items() if name != "less"})
+    return others.title(f"{title.partition(' (')[0]}, minus the other prompts")
 
 
 #: The spec whose map is drawn at random: what does not beat it says nothing.
 CONTROL = "random"
-
-
-def places(report: dict[str, Any], metric: dict[str, Any]) -> dict[str, int]:
-    """Return the rank of each method in ``report`` that has a value by ``metric``, 1 for the best, best first. Equal values share a rank;
-    the control has none.
-    """
-    order = [spec for spec in rank_methods(report, metric) if not is_control(spec)]
-    values = [report["results"][metric["name"]][spec]["value"] for spec in order]
-    return {spec: 1 + values.index(value) for spec, value in zip(order, values, strict=True)}
-
-
-def figures_of(method_name: str, rules: Iterable[str], runs: Iterable[RunReport]) -> list[Figure]:
-    """List the figures in ``runs`` of the method ``method_name`` alone and under these ``rules``, run by run, best first.
-
-    If several runs measured a spec in the same setting, the one with the most methods counts, as its ranks say most.
-    """
-    specs = {method_name, *(f"{method_name}:{rule}" for rule in rules)}
-    figures: list[Figure] = []
-    known: set[tuple[str, ...]] = set()
-    for run in sorted(runs, key=lambda run: -len(run.report["methods"])):
-        report = run.report
-        metrics = {metric["name"]: metric for metric in report["metrics"]}
-        setting = [str(report["plan"].get(part)) for part in ("model", "dataset", "target", "how")]
-        for name in (next((name for name in names if name in metrics), None) for names in _METRICS):
-            if name is None:
-                continue
-            metric, values = metrics[name], report["results"][name]
-            ranks = places(report, metric)
-            for spec in rank_methods(report, metric):
-                if Spec.parse(spec).variant not in specs or (key := (*setting, name, spec)) in known:
-                    continue
-                known.add(key)
-                low, high = (format_value(values[spec][end], metric["unit"]) for end in ("low", "high"))
-                value = format_value(values[spec]["value"], metric["unit"])
-                figures.append(Figure(run, spec, metric, value, f"{low} to {high}", ranks.get(spec), len(ranks)))
-    return figures
 
 
 def shipped_folder() -> Path | None:

@@ -7,8 +7,6 @@ from dataclasses import dataclass
 from typing import Annotated
 
 from explainers.json_records import INLINE, Record, describe
-from explainers.methods.prompt_cosines import depends_on_other_prompts
-from explainers.methods.specs import Spec
 from vitrine_server.method_ranking import RankingMetric
 from vitrine_server.verdicts import PlacedMethod, Ranking
 
@@ -47,8 +45,7 @@ def sentences(ranking: Ranking | None) -> list[str]:
 
 def _what_to_trust(ranking: Ranking) -> str:
     names, of = [method.method.title for method in ranking.trust], ranking.of
-    tied = [Spec.parse(place.method.spec).options for place in ranking.places if place.group == "first"]
-    first, comparing = len(tied), sum(map(depends_on_other_prompts, tied))
+    first = sum(place.group == "first" for place in ranking.places)
     if ranking.cannot_tell is not None:
         return f"Trust no method by this run: {ranking.metric.title} does not tell the best one from random numbers."
     if of == 1:
@@ -61,8 +58,7 @@ def _what_to_trust(ranking: Ranking) -> str:
     def trust(named: list[str]) -> str:
         if first == len(named):
             return f"Trust {_join(named, 'and')}: they tie for first among {of} methods."
-        others = f", {comparing} by comparing prompts" if comparing else ""  # these are not recommended
-        return f"Trust {_join(named, 'or')}: {first} of {of} methods tie for first{others}."
+        return f"Trust {_join(named, 'or')}: {first} of {of} methods tie for first."
 
     return _in_few_words(trust, names)
 
@@ -93,13 +89,16 @@ def _how_sure(ranking: Ranking) -> str:
         return f"How sure this is cannot be said: the run has no intervals ({ranking.inputs})."
     level = f"{100 * ranking.level:g}\u2009%"
     if intervals := _intervals(ranking):
-        return _in_few_words(lambda named: f"On {ranking.inputs}, {', '.join(named)} ({level} intervals).", intervals)
+        by = ranking.metric.title
+        said = _in_few_words(lambda named: f"{by} on {ranking.inputs}: {', '.join(named)} ({level} intervals).", intervals)
+        if len(said.split()) <= MOST_WORDS:  # else a name is too long for it
+            return said
     amount = _amount(widths, ranking.metric)
     return f"Values may be off by {amount} ({ranking.inputs}, {level} intervals)."
 
 
 def _intervals(ranking: Ranking) -> list[str]:
-    """Return the interval of each method to trust, as "LIME lies between 53 and 63 %", the verb at the first; empty unless all have one."""
+    """Return the interval of each method to trust, as "LIME 53 to 63 %"; empty unless all have one."""
     factor, unit = (100, "\u2009%") if ranking.metric.unit == "share" else (1, "")
     places = [(trusted.method.title, trusted.place.low, trusted.place.high) for trusted in ranking.trust]
     if ranking.cannot_tell is not None:
@@ -107,10 +106,7 @@ def _intervals(ranking: Ranking) -> list[str]:
     ends = [(title, low, high) for title, low, high in places if low is not None and high is not None]
     if len(ends) < len(places):
         return []
-    return [
-        f"{title}{'' if i else ' lies'} between {factor * low:.3g} and {factor * high:.3g}{unit}"
-        for i, (title, low, high) in enumerate(ends)
-    ]
+    return [f"{title} {factor * low:.3g} to {factor * high:.3g}{unit}" for title, low, high in ends]
 
 
 def _half_widths(places: Iterable[PlacedMethod]) -> list[float]:

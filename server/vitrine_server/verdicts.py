@@ -8,9 +8,10 @@ from typing import Annotated, Literal
 
 from explainers.evaluation.marks import cannot_tell
 from explainers.json_records import INLINE, Record, describe
+from explainers.methods.prompt_cosines import depends_on_other_prompts
 from explainers.methods.specs import Spec
 from vitrine_server.method_ranking import MethodRanking, Place, RankingMetric
-from vitrine_server.run_reports import RunReport
+from vitrine_server.run_reports import RunReport, title_in_words
 
 #: A map counts as insensitive to weights from this rank correlation with itself under random weights on.
 MIN_STUCK_CORRELATION = 0.5
@@ -48,17 +49,21 @@ def verdicts(specs: Iterable[str], rankings: Mapping[str, MethodRanking], runs: 
     return sentences
 
 
-def on_photos(specs: Iterable[str], ranking: MethodRanking | None) -> str:
-    """Return one line on how the best of ``specs`` ranks in ``ranking``, the run that ranks methods on photos (None: there is none)."""
-    places = {} if ranking is None else {spec: rank for spec in specs if (rank := ranking.rank(spec)) is not None}
+def on_photos(spec: str, specs: Iterable[str], ranking: MethodRanking | None) -> str:
+    """Return how the method ``spec`` ranks in ``ranking``, the run that ranks methods on photos (None: there is none), and, where another
+    of ``specs``, the same method under other rules, ranks better there, that one too.
+    """
+    places = {} if ranking is None else {each: rank for each in specs if (rank := ranking.rank(each)) is not None}
     if ranking is None or not places:
         return "Not measured on photos. Judge it by its formula, and by the deletion test on your own input."
-    best = min(places, key=lambda spec: places[spec])
-    report = ranking.run.report
-    title = next(method["title"] for method in report["methods"] if method["spec"] == best)
+    report, best = ranking.run.report, min(places, key=lambda each: places[each])
+    titles = {method["spec"]: method["title"] for method in report["methods"]}
+    if spec not in places:
+        return f"Not measured on photos with this rule. {titles[best]} ranks {places[best]} of {len(ranking.ranks)} there."
     measured = f"{report['inputs']} photos of {report['dataset']['title']}"
-    place = f"{places[best]} of {len(ranking.ranks)}, {_LEVELS[_level(ranking, best)]}"
-    return f"On photos {title} ranks {place} ({ranking.metric['title']}, {measured})."
+    place = f"{places[spec]} of {len(ranking.ranks)}, {_LEVELS[_level(ranking, spec)]}"
+    better = f" With another rule, {titles[best]} ranks {places[best]}." if places[best] < places[spec] else ""
+    return f"On photos {titles[spec]} ranks {place} ({ranking.metric['title']}, {measured}).{better}"
 
 
 #: Number of methods that are named as trustworthy.
@@ -94,6 +99,7 @@ class PlacedMethod(Record):
     method: Annotated[RankedMethod, INLINE]
     place: Annotated[Place, INLINE]
     group: Group
+    comparing: Annotated[bool, describe("Whether its map depends on the other prompts, so that no page recommends it.")]
 
 
 @dataclass(frozen=True)
@@ -111,6 +117,7 @@ class Ranking(Record):
     level: Annotated[float, describe("That of the intervals: 0.95.")]
     cannot_tell: Annotated[str | None, describe("Why the metric cannot tell methods apart here, where it cannot.")]
     metric: RankingMetric
+    why: Annotated[str, describe("Why the metric decides, and how far it may be believed.")]
     second: RankingMetric | None
     random: float | None
     of: int
@@ -135,7 +142,7 @@ def verdict_in_words(ranking: MethodRanking) -> Ranking:
             trust.setdefault(Spec.parse(spec).method, spec)
 
     def ranked(spec: str) -> RankedMethod:
-        return RankedMethod(spec, Spec.parse(spec).method, methods[spec]["title"], methods[spec]["signed"], ranking.ranks[spec])
+        return RankedMethod(spec, Spec.parse(spec).method, title_in_words(methods[spec]), methods[spec]["signed"], ranking.ranks[spec])
 
     standing, report = ranking.standing(), ranking.run.report
     return Ranking(
@@ -148,6 +155,7 @@ def verdict_in_words(ranking: MethodRanking) -> Ranking:
         level=report["interval"]["level"],
         cannot_tell=cannot_tell(report, ranking.metric),
         metric=standing.metric,
+        why=ranking.why,
         second=standing.second,
         random=standing.random,
         of=len(levels),
@@ -155,7 +163,10 @@ def verdict_in_words(ranking: MethodRanking) -> Ranking:
         trust=[TrustedMethod(ranked(spec), standing.ranks[spec]) for spec in trust.values()],
         by_chance=[ranked(spec) for spec, level in levels.items() if level == _CHANCE],
         worse=[ranked(spec) for spec, level in levels.items() if level == _WORSE],
-        places=[PlacedMethod(ranked(spec), standing.ranks[spec], _group(level)) for spec, level in levels.items()],
+        places=[
+            PlacedMethod(ranked(spec), standing.ranks[spec], _group(level), depends_on_other_prompts(Spec.parse(spec).options))
+            for spec, level in levels.items()
+        ],
     )
 
 

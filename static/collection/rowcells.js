@@ -1,6 +1,6 @@
 // The cells of one row of a collection: the picture with its maps, or the text with its words, the answer, the reasons.
 
-import { count, el, number, percent } from "../core/dom.js";
+import { count, el, MINUS, number, percent } from "../core/dom.js";
 import { limits } from "../core/colour.js";
 import { greyBase, paint } from "../maps/heatmap.js";
 
@@ -196,5 +196,9 @@ const breakable = (path) => path.split(/(?<=\/)/).flatMap((part, i) => (i ? [el(
 /** @param {number | null} value */
 export const share = (value) => (value === null ? "–" : percent(value));
 
-/** @param {number | null} value */
-export const correlation = (value) => (value === null ? "–" : number(value, 2));
+/**
+ * Format a correlation with two decimals, a zero without its sign.
+ * @param {number | null} value
+ */
+export const correlation = (value) =>
+  value === null ? "–" : Math.abs(value) < 0.005 ? "0" : value.toFixed(2).replace("-", MINUS);

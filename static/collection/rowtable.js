@@ -210,7 +210,10 @@ export class RowTable {
     if (isNarrow)
       return [
         input,
-        this.#column("Answer", (row) => el("div", {}, answerCell(row, true), reasons(row, flags)), { grow: 1 }),
+        this.#column("Answer", (row) => el("div", {}, answerCell(row, true), reasons(row, flags)), {
+          grow: 1,
+          least: 124,
+        }),
       ];
     const figure = { kind: "figures", width: 82 };
     return [

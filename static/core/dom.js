@@ -1,6 +1,6 @@
 // Elements and numbers: the two things that every page writes.
 
-const MINUS = "\u2212";
+export const MINUS = "\u2212";
 const SVG_SPACE = "http://www.w3.org/2000/svg";
 
 /**

@@ -2,6 +2,7 @@
 // nobody.
 
 const KEY = "vitrine.history";
+const SAMPLES_KEY = "vitrine.samples"; // which explanation is of which sample: a stored one does not say it
 const MOST = 200;
 
 /**
@@ -37,3 +38,36 @@ export const remember = (id) => keep([id, ...rememberedIds().filter((known) => k
  * @param {...string} ids
  */
 export const drop = (...ids) => keep(rememberedIds().filter((id) => !ids.includes(id)));
+
+/** @returns {{[id: string]: string}} */
+function knownSamples() {
+  try {
+    const known = JSON.parse(localStorage.getItem(SAMPLES_KEY) ?? "{}");
+    return known && typeof known === "object" && !Array.isArray(known) ? known : {};
+  } catch {
+    return {};
+  }
+}
+
+/**
+ * Note of which sample an explanation is, as long as it is on the list.
+ * @param {string} id
+ * @param {string | null} sample
+ */
+export function rememberSample(id, sample) {
+  if (!sample) return;
+  const ids = new Set(rememberedIds());
+  const known = Object.entries({ ...knownSamples(), [id]: sample }).filter(([other]) => other === id || ids.has(other));
+  try {
+    localStorage.setItem(SAMPLES_KEY, JSON.stringify(Object.fromEntries(known)));
+  } catch {
+    // as in `keep`
+  }
+}
+
+/**
+ * The sample that an explanation is of; null where it is of none, or that was not noted here.
+ * @param {string} id
+ * @returns {string | null}
+ */
+export const sampleOf = (id) => knownSamples()[id] ?? null;

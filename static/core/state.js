@@ -21,6 +21,7 @@ const VIEW = {
   numbers: "hidden",
   more: "folded",
   pair: "",
+  first: "",
   regions: "",
   threshold: 5,
   order: "most",
@@ -43,7 +44,8 @@ const CHOICES = {
   order: ["most", "least"],
 };
 /** The pattern of the values in the address that are not one of a few choices. */
-const FREE = { pair: /^\d-\d$/, regions: /^[\w:?=&.,+-]+$/ };
+const SPEC = /^[\w:?=&.,+-]+$/;
+const FREE = { pair: /^\d-\d$/, first: SPEC, regions: SPEC };
 /** The keys of the view that are a percentage, with the largest value of each; the smallest is 0. */
 const PERCENT = { opacity: 100, threshold: 50, removed: 100 };
 

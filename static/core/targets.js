@@ -163,3 +163,9 @@ export const spokenAll = (targets) =>
   targets.length > 2
     ? `${targetInWords(targets[0])} … and ${targets.length - 1} more`
     : targets.map(targetInWords).join("”, “");
+
+/**
+ * What the page says of a prompt that was judged and not found, by its kind.
+ * @type {{[kind: string]: string}}
+ */
+export const VERDICTS = { not_in_picture: "not found", perhaps_in_picture: "perhaps" };

@@ -101,6 +101,7 @@
  * @property {string} numbers "hidden" or "shown"
  * @property {string} more "folded" or "shown"
  * @property {string} pair the columns whose difference is shown, "0-1"
+ * @property {string} first the spec of the method whose maps come first, of a few; or ""
  * @property {string} regions the spec by whose maps the regions are drawn, or ""
  * @property {number} threshold percent below which a patch belongs to no prompt
  * @property {string} order which tokens the deletion test removes first, "most" or "least"

@@ -2,10 +2,9 @@
 // then.
 
 import { explanationPath } from "../core/api.js";
-import { number } from "../core/dom.js";
 import { sayMethods } from "../core/registry.js";
 import { ordinal } from "../maps/caption.js";
-import { chanceGap, isFailing } from "../maps/chance.js";
+import { isFailing } from "../maps/chance.js";
 import { rankedMethods } from "../maps/curvepanel.js";
 import { partsNoun, readFor } from "../plates/content.js";
 
@@ -77,11 +76,11 @@ export function verdict(answer, best, methods, doubtful = new Set()) {
   const failing = judged
     .filter(({ spec }) => rows.some((one) => one.method === spec && isFailing(answer, one)))
     .map(({ title }) => title);
-  const most = number(chanceGap(answer), 2);
   const which = judged.some(({ spec }) => doubtful.has(spec)) ? " this test" : ""; // the sentence before names those in doubt
   const fails = failing.length
-    ? `${namesOf(failing)} ${failing.length > 1 ? "fail" : "fails"}: no gap of areas above chance (${most}).`
-    : judged.length && `No map fails${which}: each has a gap of areas above chance (${most}).`;
+    ? `${namesOf(failing)} ${failing.length > 1 ? "fail" : "fails"}: hiding what ${failing.length > 1 ? "each" : "it"} marks breaks the answer no faster than chance.`
+    : judged.length &&
+      `No map fails${which}: hiding what ${judged.length > 1 ? "each" : "it"} marks breaks the answer faster than chance.`;
   return [says, fails].filter(Boolean).join(" ");
 }
 

@@ -182,14 +182,16 @@ export class DeletionView {
       const term = removed.size ? without : WHOLE;
       const then = `${computed ? "" : "≈ "}${shownValue(answer.read, value)}`;
       const rank = row.rank
-        ? `${ordinal(row.rank)} of ${rows.length}${isFailing(answer, row) ? ", fails" : ""}`
+        ? `${rows.length > 1 ? `${ordinal(row.rank)} of ${rows.length}` : "the only map"}${isFailing(answer, row) ? ", fails" : ""}`
         : NOT_RANKED;
       put(facts.then.term, term);
       put(facts.then.value, then);
       put(facts.rank.value, rank);
       // after the test, and while nothing is removed, the whole answer stands over the figure
       if (this.bar.isOpen)
-        plate.removal.resultLine = [removed.size && `${term} ${then}`, `rank ${rank}`].filter(Boolean).join(" · ");
+        plate.removal.resultLine = [removed.size && `${term} ${then}`, row.rank ? `rank ${rank}` : rank]
+          .filter(Boolean)
+          .join(" · ");
     } else {
       put(facts.then.value, NOT_ASKED);
       put(facts.rank.value, NOT_ASKED);

@@ -2,7 +2,8 @@
 // its legend.
 
 import { number, percent } from "../core/dom.js";
-import { axisOf, BASELINE, BETTER, endsOf, rankedMethods, TITLES } from "../maps/curvepanel.js";
+import { isFailing } from "../maps/chance.js";
+import { axisOf, BASELINE, BETTER, endsOf, rankedMethods, ticksOf, tickText, TITLES } from "../maps/curvepanel.js";
 import { loadFonts, MONO, SERIF } from "./typefaces.js";
 import { INK, line, paragraph, round, RULE, SOFT, tag } from "./lettering.js";
 import { GAP, heading, MARGIN, sheet } from "./sheet.js";
@@ -13,8 +14,11 @@ import { GAP, heading, MARGIN, sheet } from "./sheet.js";
  */
 
 const PANEL = { width: 460, height: 300, left: 54, right: 8, top: 40, bottom: 44 };
-// told apart by those who see few colours, too
-const HUES = ["#0072b2", "#d55e00", "#009e73", "#a6468c", "#2f9bd6", "#b07a00", "#5b5b5b"];
+// one for each of the usual methods and the control; the first are told apart by those who see few colours, too
+const HUES = [
+  ...["#0072b2", "#d55e00", "#009e73", "#a6468c", "#2f9bd6", "#b07a00", "#5b5b5b"],
+  ...["#7a3b1e", "#6f5bd6", "#7a8f00", "#d0559b", "#008c95"],
+];
 const DASHES = ["none", "7 3", "2 2.5", "8 3 2 3", "12 4"];
 const DASHED = { stroke: INK, "stroke-width": 1.4, "stroke-dasharray": "4 4" };
 const ROW = 19;
@@ -43,11 +47,6 @@ function panel(order, answer, ends, styles) {
   const x = (share) => round(left + share * (width - left - right));
   /** @param {number} value */
   const y = (value) => round(top + ((ends[1] - value) / (ends[1] - ends[0])) * (height - top - bottom));
-  /** @type {(value: number) => string} */
-  const tickText =
-    answer.read === "probability"
-      ? (value) => `${Number((100 * value).toFixed(1))}\u2009%`
-      : (value) => number(value, 2);
   /**
    * @param {number[] | undefined} values
    * @param {object} more
@@ -59,13 +58,11 @@ function panel(order, answer, ends, styles) {
       "stroke-linejoin": "round",
       ...more,
     });
-  const grid = [0, 0.25, 0.5, 0.75, 1].map((t) => {
-    const value = ends[0] + t * (ends[1] - ends[0]);
-    return (
+  const grid = ticksOf(ends, 5).map(
+    (value) =>
       tag("line", { x1: left, x2: width - right, y1: y(value), y2: y(value), stroke: RULE }) +
-      line(left - 7, y(value) + 4, tickText(value), { ...small, "text-anchor": "end" })
-    );
-  });
+      line(left - 7, y(value) + 4, tickText(value, answer.read), { ...small, "text-anchor": "end" }),
+  );
   const ticks = [0, 0.25, 0.5, 0.75, 1].map((share) =>
     line(x(share), height - bottom + 18, `${100 * share}`, { ...small, "text-anchor": "middle" }),
   );
@@ -120,7 +117,8 @@ function legend(answer, names, styles) {
   };
   row(null, ["rank", "method", "area, most first", "area, least first", "gap"], { fill: SOFT, size: 11 });
   for (const { method, rank, most = NaN, least = NaN, gap = NaN, control } of answer.ranking) {
-    const name = control ? `${BASELINE} (${answer.random.seeds} draws)` : (names.get(method) ?? method);
+    const fails = rank && isFailing(answer, { method, rank, gap }) ? ", fails" : "";
+    const name = control ? `${BASELINE} (${answer.random.seeds} draws)` : `${names.get(method) ?? method}${fails}`;
     row(
       control ? DASHED : styles.get(method),
       [rank || "–", name, format(most), format(least), number(gap, 2)].map(String),

@@ -268,7 +268,8 @@ function bar(plate, view) {
 }
 
 /**
- * One plate with its label: {markup, height}.
+ * One plate with its label: {markup, height, doubts}. `doubts` say why the map cannot be trusted; they stand under the
+ * figure, where they leave no hole between its rows.
  * @param {MapPlate} plate
  * @param {number} width
  * @param {View} view
@@ -316,10 +317,11 @@ function cell(plate, width, view, i) {
   const note = oneSignNote(ends, variant.signed, plate.picture ? "in the words" : undefined);
   if (note) facts.push([15, note, small]);
   const { texts, isDoubtful } = remarks(map ? [map] : []);
-  if (isDoubtful) for (const text of texts) facts.push([17, `! ${text}`, { size: 12 }]);
+  const doubts = isDoubtful ? texts.map((text) => `! ${variant.title}: ${text}`) : [];
+  if (isDoubtful) facts.push([15, "doubtful: see the note below", { ...small, fill: INK }]);
   if (plate.removal?.resultLine) facts.push([15, plate.removal.resultLine, { ...small, fill: INK }]);
   const under = below(0, y, width, facts);
-  return { markup: body.markup + label.join("") + under.markup, height: under.y };
+  return { markup: body.markup + label.join("") + under.markup, height: under.y, doubts };
 }
 
 /**
@@ -338,7 +340,7 @@ async function inputCell(id, { seen, frames }, width, { base }) {
     [16, `${seenSize({ seen, frames })} pixels`, { size: 10.5, family: MONO, fill: SOFT }],
   ]);
   const drawn = image(href, width, height, seen[0] < SHARP * width ? { style: "image-rendering: pixelated" } : {});
-  return { markup: drawn + caption.markup, height: caption.y };
+  return { markup: drawn + caption.markup, height: caption.y, doubts: [] };
 }
 
 /**
@@ -372,7 +374,8 @@ export async function figure({ plates, view, columns, explanations }) {
   const [{ id, input: asked }] = explanations;
   if (kind === "picture" && asked.kind === "image") {
     const input = await inputCell(id, asked, width, plates[0]);
-    if (columns) for (let i = 0; i < columns; i++) cells.splice(i, 0, i ? { markup: "", height: 0 } : input);
+    if (columns)
+      for (let i = 0; i < columns; i++) cells.splice(i, 0, i ? { markup: "", height: 0, doubts: [] } : input);
     else cells.unshift(input);
   }
   const across = alone ? 1 : columns || tilesPerRow(cells.length, ...(kind === "text" ? [2, 3] : [4, 5, 3, 6]));
@@ -389,8 +392,12 @@ export async function figure({ plates, view, columns, explanations }) {
     );
     y += Math.max(...row.map(({ height }) => height)) + GAP;
   }
-  return sheet(parts.join(""), whole, y + MARGIN - GAP);
+  const doubts = [...new Set(cells.flatMap((each) => each.doubts))].map((text) => [17, text, { size: 12 }]);
+  const notes = below(MARGIN, y - GAP + 8, whole - 2 * MARGIN, doubts);
+  parts.push(notes.markup);
+  return sheet(parts.join(""), whole, (doubts.length ? notes.y : y - GAP) + MARGIN);
 }
+
 /**
  * One line on what the deletion test removed from the plates; empty where it is nothing.
  * @param {MapPlate[]} plates

@@ -101,8 +101,27 @@ const TABLES = [
   ],
 ];
 
+/**
+ * What each page is for, by the beginning of its path; the first page has the empty one.
+ * @type {[string, string][]}
+ */
+export const PURPOSES = [
+  ["/image", "See which parts of a picture made a model answer as it did, by several methods side by side."],
+  ["/prompt", "See where a model finds what you write in a picture, and what it does not find."],
+  ["/text", "See which words made a model answer as it did, and what it says without them."],
+  ["/molecule", "See which atoms of a molecule made a model answer as it did."],
+  ["/collection", "Ask about many pictures or texts at once. The rows most worth a look come first."],
+  ["/history", "Find again what was explained in this browser, and compare two explanations."],
+  ["/methods", "See what each method computes, and how it did in tests."],
+  ["/models", "See which models answer here, what each can do, and load others."],
+  ["/your-model", "Open a model that you trained. It is checked before it answers."],
+  ["/leaderboard", "See which methods passed which tests, and how sure that is."],
+  ["", "Give a picture, a prompt or a sentence. A model answers, and maps show what made it answer."],
+];
+
 const SEEN = "vitrine-visit"; // in localStorage once the guided visit was offered
 const onWorkbench = pathOf(location) === "/image";
+const VISIT = "Guided visit in five steps";
 /** @type {HTMLDialogElement | undefined} */
 let dialog;
 
@@ -127,9 +146,9 @@ function make() {
             },
           },
         },
-        "Guided visit in five steps",
+        VISIT,
       )
-    : el("a", { class: "act", href: "/image#visit" }, "Guided visit in five steps");
+    : el("a", { class: "act", href: "/image#visit" }, "Guided visit of the page Image");
   const groups = KEYS.map(([where, rows]) =>
     el("section", { class: "keyboard" }, el("h3", {}, where), el("dl", {}, rows.map(row))),
   );
@@ -149,8 +168,10 @@ function make() {
       },
       "Help",
     ),
+    el("p", { class: "purpose" }, PURPOSES.find(([path]) => pathOf(location).startsWith(path))?.[1]),
+    el("div", { class: "finish" }, visit),
     el("div", { class: "groups" }, groups, touches, tables),
-    el("div", { class: "finish" }, visit, close, el("a", { href: "/methods" }, "What each method computes")),
+    el("div", { class: "finish" }, close, el("a", { href: "/methods" }, "What each method computes")),
   );
 }
 

@@ -7,18 +7,22 @@ import { withTerms } from "../help/terms.js";
 
 /** @import { Target } from "../core/schemas.js" */
 
+/**
+ * What the model finds of a prompt: whether, its share among the prompts ("" for none), more on hover, and the length
+ * of its bar, 0 to 1.
+ * @typedef {{says: string, share: string, more: string, level: number}} PromptFinding
+ */
+
 /** The prompts that a picture is asked about. */
 export class Prompts {
   /**
-   * `targetLine(target, count)` says what the model finds of a prompt, one of so many, `likeness(target)` how like the
-   * picture it is; `onAsk()` is called when the list shall be looked for.
+   * `describe(target, count)` says what the model finds of a prompt, one of so many; `onAsk()` is called when the list
+   * shall be looked for.
    * @param {HTMLElement} root
-   * @param {{targetLine: (target: Target, count: number) => string, likeness: (target: Target) => string,
-   *   onAsk: () => void}} callbacks
+   * @param {{describe: (target: Target, count: number) => PromptFinding, onAsk: () => void}} callbacks
    */
-  constructor(root, { targetLine, likeness, onAsk }) {
-    this.targetLine = targetLine;
-    this.likeness = likeness;
+  constructor(root, { describe, onAsk }) {
+    this.describe = describe;
     this.onAsk = onAsk;
     this.isWritten = false;
     this.origin = el("p", { class: "quiet origin", hidden: true });
@@ -65,16 +69,7 @@ export class Prompts {
    * @param {Target[]} targets
    */
   show(targets) {
-    const answers = new Map(
-      targets.map((target) => [
-        classOf(target),
-        {
-          says: this.targetLine(target, targets.length),
-          likeness: this.likeness(target),
-          share: targets.length > 1 ? target.probability : 0,
-        },
-      ]),
-    );
+    const answers = new Map(targets.map((target) => [classOf(target), this.describe(target, targets.length)]));
     const focused = [...this.rows.querySelectorAll("input")].findIndex((input) => input === document.activeElement);
     const prompts = this.isWritten ? this.all : [...answers.keys()];
     this.rows.replaceChildren();
@@ -131,9 +126,8 @@ export class Prompts {
   }
 
   /**
-   * `answer` is what the model {says} of it, its {likeness} to the picture and its {share}.
    * @param {string} prompt
-   * @param {{says: string, likeness: string, share: number | undefined}} [answer]
+   * @param {PromptFinding} [answer]
    */
   #row(prompt, answer) {
     this.root?.classList.remove("waiting");
@@ -153,9 +147,12 @@ export class Prompts {
     const likeness = el("span", { class: "likeness" });
     const tell = () => {
       const known = field.value === prompt ? answer : null; // what was found of other words is not said of these
-      likeness.replaceChildren(...withTerms(known?.says ?? "\u00a0"));
-      likeness.title = known?.likeness ?? "";
-      bar.style.width = `${100 * (known?.share ?? 0)}%`;
+      likeness.replaceChildren(
+        el("span", {}, ...withTerms(known?.says ?? "\u00a0")),
+        el("span", { class: "share" }, ...withTerms(known?.share ?? "")),
+      );
+      likeness.title = known?.more ?? "";
+      bar.style.width = `${100 * (known?.level ?? 0)}%`;
     };
     field.addEventListener("input", tell);
     tell();

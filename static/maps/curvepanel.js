@@ -1,6 +1,6 @@
 // A panel of the figure of the deletion test: one order of removal, a line a method.
 
-import { number } from "../core/dom.js";
+import { MINUS, number } from "../core/dom.js";
 
 /**
  * @import { Ends } from "../core/colour.js"
@@ -15,6 +15,7 @@ const GAP = 6; // between a tick and its line
 /** The number of methods that are named. */
 export const NAMED = 3; // the best methods, which have a colour and a name
 const LINE = 14; // between two names
+const ROUNDING = 1e-9; // of a step: what an end may miss a tick by
 const LONGEST = 24; // characters of a line of a name next to a curve
 /** @type {{[order: string]: string}} */
 export const TITLES = { most: "Most relevant first", least: "Least relevant first" };
@@ -60,6 +61,34 @@ export function endsOf(answer) {
   if (answer.read === "probability") return [0, high > 0.5 ? 1 : Math.ceil(high * 20) / 20 || 0.05];
   const low = values.reduce((a, b) => Math.min(a, b));
   return high > low ? [low, high] : [low - 1, high + 1];
+}
+
+/**
+ * Round values on an axis between these ends, at most `most` of them: steps are 1, 2, 2.5 or 5 times a power of ten.
+ * @param {Ends} ends
+ * @param {number} most
+ * @returns {number[]}
+ */
+export function ticksOf([low, high], most) {
+  const power = 10 ** Math.floor(Math.log10(high - low) - 1);
+  for (const step of [1, 2, 2.5, 5, 10, 20, 25, 50, 100].map((times) => times * power)) {
+    const first = Math.ceil(low / step - ROUNDING);
+    const count = Math.floor(high / step + ROUNDING) - first + 1;
+    if (count <= most) return Array.from({ length: count }, (_, i) => Number(((first + i) * step).toPrecision(12)));
+  }
+  return [];
+}
+
+/**
+ * Format a tick with all its digits: as many as tell it from its neighbours.
+ * @param {number} value
+ * @param {string} read
+ * @returns {string}
+ */
+export function tickText(value, read) {
+  if (read === "probability") return `${Number((100 * value).toFixed(1))}\u2009%`;
+  const size = Math.abs(value);
+  return size && (size < 1e-3 || size >= 1e6) ? number(value, 2) : String(value).replace("-", MINUS);
 }
 
 /**
@@ -117,13 +146,9 @@ export class Panel {
    */
   constructor(order, answer, names, ends, onPoint) {
     const { width, height, top, bottom } = BOX;
-    /** @type {(value: number) => string} */
-    const tickText =
-      answer.read === "probability"
-        ? (value) => `${Number((100 * value).toFixed(1))}\u2009%`
-        : (value) => number(value, 2);
-    const tickValues = [0, 0.5, 1].map((t) => ends[0] + t * (ends[1] - ends[0]));
-    const left = AXIS + DIGIT * Math.max(...tickValues.map((value) => tickText(value).length)) + GAP;
+    const { read } = answer;
+    const tickValues = ticksOf(ends, 3);
+    const left = AXIS + DIGIT * Math.max(...tickValues.map((value) => tickText(value, read).length)) + GAP;
     const lines = [BASELINE, ...names.values()].flatMap(linesOf);
     const right = 10 + LETTER * Math.max(...lines.map(({ length }) => length));
     /** @param {number} share */
@@ -157,7 +182,7 @@ export class Panel {
       svg("text", { x: at, y: down, "text-anchor": anchor, class: className }, label);
     const grid = tickValues.flatMap((value) => [
       svg("path", { class: "grid", d: `M${left} ${y(value)}H${width - right}` }),
-      text(left - GAP, y(value) + 4, tickText(value), "end", "tick"),
+      text(left - GAP, y(value) + 4, tickText(value, read), "end", "tick"),
     ]);
     const ticks = [0, 0.25, 0.5, 0.75, 1].map((share) =>
       text(x(share), height - bottom + 17, `${100 * share}`, "middle"),

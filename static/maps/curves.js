@@ -2,7 +2,7 @@
 // against the random baseline.
 
 import { el, number, percent, whole } from "../core/dom.js";
-import { failureRule } from "./chance.js";
+import { failureRule, isFailing } from "./chance.js";
 import { BASELINE, endsOf, NAMED, Panel } from "./curvepanel.js";
 
 /**
@@ -172,6 +172,7 @@ export class Curves {
             focusin: () => this.#point(method),
             focusout: () => this.#point(null),
           };
+      const isFailed = rank && isFailing(answer, { method, rank, gap });
       const mark = rank && rank <= NAMED ? el("i", { class: `hue-${rank}`, "aria-hidden": "true" }) : null;
       return el(
         "tr",
@@ -180,7 +181,7 @@ export class Curves {
         el("th", { scope: "row" }, mark, control ? `${name} (${answer.random.seeds} draws)` : pick),
         cell(format(most)),
         cell(format(least)),
-        cell(number(gap, 2)),
+        el("td", { class: "num" }, number(gap, 2), isFailed ? el("span", { class: "fails" }, " fails") : null),
       );
     };
     const head = ["rank", "method", "most first", "least first", "gap"].map((name) => el("th", { scope: "col" }, name));

@@ -12,7 +12,7 @@ export const ORDER_NAMES = { most: "most relevant", least: "least relevant" };
 export const NOT_ASKED = "not asked yet";
 
 /** The text for the rank of the control. */
-export const NOT_RANKED = "none: the control";
+export const NOT_RANKED = "the control";
 
 /**
  * @param {string} name

@@ -140,7 +140,7 @@ class CollectionView {
     say("status", judged ? `${of}, ${percent(right / judged)} right` : of);
     this.bar.count(flags);
     this.plane.mark(indices, this.filters.box);
-    byId("confused").hidden = !this.about.has_labels;
+    byId("confused").hidden = byId("key-wrong").hidden = !this.about.has_labels;
     const press = (/** @type {string | null} */ label, /** @type {string | null} */ answer) =>
       void this.change({ label, answer });
     byId("confusion").replaceChildren(confusionMatrix(confusion, this.filters, press));

@@ -98,6 +98,12 @@ function definitions(run) {
 /** @param {RunReport} run */
 function about(run) {
   const { dataset, interval: kind, inputs, command } = run;
+  byId("why").textContent = run.why ?? "";
+  byId("marks").hidden = false;
+  byId("marks").textContent =
+    `Lines are ${100 * kind.level}\u2009% intervals; * ties for first. Press a column's name to sort by it.`;
+  byId("protocol").hidden = false;
+  inner(byId("protocol")).textContent = run.protocol.join(" ");
   const without = run.left_out ? ` (${run.left_out} left out: the model does not know their class)` : "";
   const broken = run.broken ? ` ${count(run.broken.length, "input")} could not be read and were left out.` : "";
   const unknown = Object.entries(run.unknown ?? {}).map(([label, number]) => `${label} (${number})`);
@@ -109,7 +115,7 @@ function about(run) {
     : "";
   say(
     "status",
-    `${count(inputs, "input")} of ${dataset.title}${without}. ${run.protocol.join(" ")} Lines: intervals of ${100 * kind.level}\u2009%. * ties for first.${missed}${broken}${files}${run.shows_inputs ? " Press a figure to see its examples." : " This run keeps no examples of its inputs."}`,
+    `${count(inputs, "input")} of ${dataset.title}${without}.${missed}${broken}${files}${run.shows_inputs ? " Press a figure to see its examples." : " This run keeps no examples of its inputs."}`,
   );
   byId("command").hidden = !command;
   byId("command").querySelector("code").textContent = command ?? "";
@@ -149,7 +155,7 @@ async function load(wanted) {
   if (claims.length) (await import("./figures/claims.js")).showClaims(claims);
   if (!chosen) return void say("status", EMPTY);
   const choice = new RunChoice(runs, models, (run) => {
-    remember({ sort: null, order: null, metric: null, method: null, x: null, y: null });
+    remember({ sort: null, order: null, columns: null, metric: null, method: null, x: null, y: null });
     show(run);
   });
   choice.draw(byId("choice"), chosen);

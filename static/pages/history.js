@@ -259,7 +259,42 @@ function group(members) {
     "li",
     { class: "group" },
     el("p", { class: "quiet" }, `${members.length} explanations of one ${what}`),
-    el("ul", { class: "members" }, members.map(record)),
+    el("ul", { class: "members" }, alike(members).map(stack)),
+  );
+}
+
+/**
+ * Explanations of one input by their answers: those by one model with one answer and name
+ * are one stack, the newest first.
+ * @param {ExplanationSummary[]} members
+ * @returns {ExplanationSummary[][]}
+ */
+function alike(members) {
+  /** @type {Map<string, ExplanationSummary[]>} */
+  const stacks = new Map();
+  for (const summary of members) {
+    const key = JSON.stringify([summary.page, summary.model, summary.state, answer(summary), summary.title ?? ""]);
+    stacks.set(key, [...(stacks.get(key) ?? []), summary]);
+  }
+  return [...stacks.values()];
+}
+
+/**
+ * The newest of a stack, and the others folded under it; open where one of them is ticked.
+ * @param {ExplanationSummary[]} records
+ */
+function stack([newest, ...others]) {
+  if (!others.length) return record(newest);
+  return el(
+    "li",
+    { class: "stack" },
+    el("ul", { class: "top" }, record(newest)),
+    el(
+      "details",
+      { open: others.some(({ id }) => ticked.has(id)) },
+      el("summary", {}, `${count(others.length, "more", "more")} with this answer`),
+      el("ul", { class: "others" }, others.map(record)),
+    ),
   );
 }
 

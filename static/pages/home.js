@@ -186,7 +186,8 @@ async function nameClasses(sample, explanation) {
   byId("finding-classes").textContent = `“${label}” and for “${other.label}”`;
   const question = [["sample", sample.id], ...[label, other.label].map((target) => ["target", target])];
   const methods = [BASELINE, recommendedMethod()].map((spec) => ["methods", spec]);
-  byId("findings").querySelector("a").href = addressOf(`/image?${new URLSearchParams([...question, ...methods])}`);
+  const query = new URLSearchParams([...question, ...methods, ["first", BASELINE]]);
+  byId("findings").querySelector("a").href = addressOf(`/image?${query}`);
 }
 
 /**

@@ -41,6 +41,8 @@ const stores = {
   onRead: (/** @type {string} */ text) => say("status", text),
 };
 const usualRule = byId("main").dataset.usual || null; // as on the Methods page
+/** @type {{[spec: string]: string}} */
+const verdicts = JSON.parse(byId("verdict").dataset.verdicts ?? "{}"); // how each variant ranks on photos
 let lastTicket = 0;
 /** @type {string | null | undefined} */
 let chosenRule;
@@ -245,7 +247,10 @@ function choices(all) {
   const showChosen = () => show(place(), rules.value);
   const write = () =>
     history.replaceState(null, "", `?${new URLSearchParams({ input: place().kind, rule: rules.value })}`);
-  const keepRule = () => (chosenRule = place().pairs.find(({ spec }) => spec === rules.value)?.rule);
+  const keepRule = () => {
+    chosenRule = place().pairs.find(({ spec }) => spec === rules.value)?.rule;
+    byId("verdict").textContent = verdicts[rules.value] ?? ""; // of what is shown below
+  };
   const changed = () => {
     write();
     keepRule();

@@ -130,14 +130,59 @@ function card(method, gallery, rule, rankings) {
 }
 
 /**
- * The text of a method that a search looks in: name, words, and the titles and authors of its pairs with its own rules.
+ * The pairs of a method with its own rules that can run.
  * @param {Method} method
  */
-const textOf = (method) => {
-  const own = method.pairs.filter(({ rule, reason }) => !reason && (!rule || method.rules.includes(rule)));
-  const said = own.flatMap(({ title, by, spec }) => [title, by, spec]);
-  return [method.name, method.title, method.description, ...said].join(" ").toLowerCase();
+const ownPairs = (method) =>
+  method.pairs.filter(({ rule, reason }) => !reason && (!rule || method.rules.includes(rule)));
+
+/**
+ * The pairs that are known by a name of their own, such as AttnLRP, which is Input × Gradient with another rule.
+ * @param {Method} method
+ */
+const namedPairs = (method) =>
+  method.pairs.filter(({ title, reason, names_rule: isBoth }) => !reason && title !== method.title && !isBoth);
+
+/**
+ * The texts of a method that a search looks in, the most telling first: its names and words; the titles and authors of
+ * its pairs; its rules as they are written. A text is looked in where none before it, of no method, has the words.
+ * @param {Method} method
+ */
+const textsOf = (method) => {
+  const pairs = ownPairs(method);
+  return [
+    [method.name, method.title, method.description],
+    pairs.flatMap(({ title, by }) => [title, by]),
+    pairs.map(({ spec }) => spec),
+  ].map((texts) => texts.join(" ").toLowerCase());
 };
+
+/**
+ * Make the card of a pair that has a name of its own; it leads to the method's page with its rule chosen.
+ * @param {Method} method
+ * @param {Method["pairs"][number]} pair
+ * @param {Gallery} gallery
+ * @param {Rankings["rankings"]} rankings
+ */
+function variantCard(method, pair, gallery, rankings) {
+  const kind = gallery.kindFor(pair.spec);
+  const trust = trustOf(pair.spec, rankings[kind]);
+  const known = trust.group === "unknown" ? null : el("span", { class: "on" }, ` ${ON[kind]}`);
+  const page = new URLSearchParams({ input: kind, rule: pair.spec });
+  return el(
+    "li",
+    { class: "method-card", data: { method: method.name, family: method.family, spec: pair.spec } },
+    el(
+      "a",
+      { href: `/methods/${method.name}?${page}` },
+      gallery.thumbnail(kind, pair.spec, method.signed, pair.title),
+      el("h3", {}, pair.title),
+    ),
+    el("p", { class: "trust", data: { group: trust.group } }, trust.text, known),
+    el("p", { class: "by" }, [pair.by, pair.year].filter(Boolean).join(", ")),
+    el("p", { class: "says" }, `${method.title} with the rule ${ruleName(String(pair.rule))}.`),
+  );
+}
 
 /** The gallery: families with their cards, a search, a choice of family and of rule. */
 class MethodGallery {
@@ -152,7 +197,7 @@ class MethodGallery {
     this.families = families.filter(({ name }) => methods.some((method) => method.family === name));
     this.gallery = gallery;
     this.rankings = rankings;
-    this.texts = new Map(methods.map((method) => [method, textOf(method)]));
+    this.texts = new Map(methods.map((method) => [method, textsOf(method)]));
     this.search = el("input", { type: "search", id: "search", on: { input: () => this.draw() } });
     this.family = el(
       "select",
@@ -182,11 +227,38 @@ class MethodGallery {
   /** Draw what is left by the search and the choices. */
   draw() {
     const words = this.search.value.toLowerCase().split(/\s+/).filter(Boolean);
-    const found = this.methods.filter(
-      (method) =>
-        (!this.family.value || method.family === this.family.value) &&
-        words.every((word) => this.texts.get(method)?.includes(word)),
-    );
+    const ofFamily = this.methods.filter(({ family }) => !this.family.value || family === this.family.value);
+    const named = words.length
+      ? ofFamily.flatMap((method) =>
+          namedPairs(method)
+            .filter(({ title }) => words.every((word) => title.toLowerCase().includes(word)))
+            .map((pair) => variantCard(method, pair, this.gallery, this.rankings)),
+        )
+      : [];
+    const levels = named.length ? [0] : [0, 1, 2]; // a name that fits says more than a rule that many methods take
+    const found =
+      levels
+        .map((level) =>
+          ofFamily.filter((method) =>
+            words.every((word) =>
+              this.texts
+                .get(method)
+                ?.slice(0, level + 1)
+                .join(" ")
+                .includes(word),
+            ),
+          ),
+        )
+        .find((methods) => methods.length) ?? [];
+    const variants = named.length
+      ? el(
+          "section",
+          { id: "named", style: `--members: ${named.length}` },
+          el("h2", {}, "With this name"),
+          el("p", { class: "quiet" }, "A method with one of its rules; its page opens with that rule."),
+          el("ul", { class: "gallery" }, named),
+        )
+      : null;
     const parts = this.families.flatMap(({ name, title, line }) => {
       const members = found.filter((method) => method.family === name);
       const cards = members.map((method) => card(method, this.gallery, this.rule.value, this.rankings));
@@ -200,10 +272,11 @@ class MethodGallery {
           )
         : [];
     });
-    byId("methods").replaceChildren(...parts);
+    byId("methods").replaceChildren(...(variants ? [variants] : []), ...parts);
     byId("methods").setAttribute("aria-busy", "false");
     const all = this.methods.length;
-    say("status", found.length === all ? `${count(all, "method")}` : `${found.length} of ${count(all, "method")}`);
+    const others = named.length ? `${count(named.length, "method")} with a rule; ` : "";
+    say("status", found.length === all ? count(all, "method") : `${others}${found.length} of ${count(all, "method")}`);
   }
 }
 

@@ -5,7 +5,7 @@ import { wordControls } from "../core/controls.js";
 import { byId, count, el, svg } from "../core/dom.js";
 import { plateName } from "../core/registry.js";
 import { Input } from "../inputs/input.js";
-import { outlines } from "../maps/molecules.js";
+import { outlines, radiusOf } from "../maps/molecules.js";
 import { MoleculePlate } from "../plates/molecule.js";
 import { ClassPage } from "../workbench/classpage.js";
 import { Unsubmitted } from "../workbench/unsubmitted.js";
@@ -30,6 +30,30 @@ let started = null;
 function laidOut({ input }) {
   const read = /** @type {TextInput} */ (input);
   return { text: read.text ?? "", units: read.words, molecule: read.molecule };
+}
+
+/**
+ * Outline the atoms of the drawing at which most maps are strongest: the sentence over the plates speaks of it.
+ * @param {number[]} atoms
+ */
+function outlineAgreed(atoms) {
+  const { molecule } = started ? laidOut(started) : {};
+  for (const plate of workbench.plateSet.everyPlate) /** @type {any} */ (plate).markPeak?.(atoms);
+  const drawing = byId("drawing").querySelector("svg");
+  for (const ring of byId("drawing").querySelectorAll(".peak")) ring.remove();
+  const places = molecule?.drawing?.places ?? [];
+  drawing?.append(
+    ...atoms
+      .filter((atom) => places[atom])
+      .map((atom) =>
+        svg("circle", {
+          class: "peak",
+          cx: places[atom][0],
+          cy: places[atom][1],
+          r: radiusOf(/** @type {MoleculePart} */ (molecule)),
+        }),
+      ),
+  );
 }
 
 /**
@@ -169,6 +193,7 @@ const unsubmitted = new Unsubmitted(
   "These maps are of the molecule before your change. Press “Explain this molecule” for new ones.",
 );
 
+workbench.agreed.follow(({ patches }) => outlineAgreed(patches));
 workbench.subject.follow(({ done }) => (done ? tellCauses() : (byId("causes").textContent = "")));
 
 workbench.open();

@@ -19,7 +19,7 @@ import { Regions } from "../tools/regions.js";
 import { AnswerChange } from "../workbench/answerchange.js";
 import { Unsubmitted } from "../workbench/unsubmitted.js";
 import { Workbench } from "../workbench/workbench.js";
-import { findingLine, likenessOf } from "../workbench/overview.js";
+import { findingLevel, findingLine, findsPrompts, judgedBy, likenessOf, shareLine } from "../workbench/overview.js";
 
 /**
  * @import { ImageInput, ModelDetails, Sample, Target } from "../core/schemas.js"
@@ -68,7 +68,7 @@ const workbench = new Workbench("clip", {
     if (plateSet instanceof Matrix)
       plateSet.setTargets(
         targets,
-        targets.map((target) => targetLine(target, targets.length)),
+        targets.map((target) => headLine(target, targets.length)),
         targets.map((target) => !isFound(target)),
       );
     return plateSet;
@@ -159,8 +159,12 @@ const answerChange = new AnswerChange(workbench, byId("controls"));
 answerChange.show([], undefined, null);
 
 const prompts = new Prompts(byId("prompts"), {
-  targetLine,
-  likeness: (target) => `${likenessOf(target, known)}, with the whole picture`,
+  describe: (target, count) => ({
+    says: findingLine(target, known),
+    share: shareLine(target, count, output()),
+    more: [judgedBy(target, known), `${likenessOf(target, known)}, with the whole picture`].filter(Boolean).join("; "),
+    level: findingLevel(target, count, known),
+  }),
   onAsk: () => workbench.ask({ targets: targetsOf() }, problems),
 });
 const unsubmitted = new Unsubmitted(
@@ -208,14 +212,18 @@ function sideChoice(onTurn) {
   return { select, node: el("div", { class: "pick" }, el("label", { for: "side" }, "Look at"), select) };
 }
 
+const output = () => workbench.subject.value.info?.output;
+
 /**
- * Make the line on a prompt, one of `count`; see `findingLine`.
+ * Make the line over the maps of a prompt, one of `count`: whether it was found; its share where the model cannot say
+ * that.
  * @param {Target} target
  * @param {number} count
  */
-function targetLine(target, count) {
-  return findingLine(target, count, known, workbench.subject.value.info?.output);
-}
+const headLine = (target, count) =>
+  [findingLine(target, known), findsPrompts(known) ? "" : shareLine(target, count, output())]
+    .filter(Boolean)
+    .join(" · ");
 
 /** Build the targets for these prompts; their words are explained for the logit alone. */
 function targetsOf(prompt = prompts.all, wanted = targetOptions, side = workbench.question.side) {

@@ -8,7 +8,7 @@ import { inPageWords, otherwise } from "../core/pagewords.js";
 import { acceptDrops } from "../inputs/dropplace.js";
 import { depthFold } from "../tools/depth.js";
 
-/** @import {ModelLook, ModelPlace, OpeningReport, ProblemDocument} from "../core/schemas.d.ts" */
+/** @import {ModelLook, ModelPlace, Model, OpeningReport, ProblemDocument} from "../core/schemas.d.ts" */
 
 /**
  * A file and its path inside the folder that it is from.
@@ -394,6 +394,36 @@ byId("how").addEventListener("submit", (/** @type {any} */ event) => {
   openIt();
 });
 
+/** List the models that were brought before and are open still, each with its report. */
+async function listOpened() {
+  const { models } = await getJSON("/api/models");
+  const opened = models.filter((/** @type {Model} */ { name, state }) => name.startsWith("own/") && state === "loaded");
+  byId("opened").hidden = !opened.length;
+  byId("opened-list").replaceChildren(
+    ...opened.map((/** @type {Model} */ { name, kind, details }) => {
+      const { reads, picture_grid: grid } = details ?? {};
+      const [page, text] = askOf({ name, state: "loaded", kind, reads, reads_pictures: Boolean(grid) });
+      const show = async () => {
+        /** @type {OpeningReport} */
+        const answer = await getJSON(`/api/opening/report?name=${encodeURIComponent(name)}`);
+        byId("result").hidden = false;
+        showReport(answer);
+      };
+      const click = () => void show().catch((problem) => reportProblem(problem, byId("progress")));
+      return el(
+        "li",
+        {},
+        el("strong", { class: "num" }, name),
+        " ",
+        el("a", { class: "act plain", href: addressOf(`${page}?model=${encodeURIComponent(name)}`) }, text),
+        " ",
+        el("button", { type: "button", class: "act plain", on: { click } }, "Its report"),
+      );
+    }),
+  );
+}
+
+listOpened().catch((problem) => reportProblem(problem, byId("progress")));
 getJSON("/api/opening").then(
   ({ uploads, paths, why }) => {
     byId("bring").hidden = !uploads;

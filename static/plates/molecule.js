@@ -125,6 +125,14 @@ export class MoleculePlate extends WordPlate {
   }
 
   /**
+   * Mark the atoms at which most maps are strongest, for windows that have no room for the drawing alone.
+   * @param {number[]} atoms
+   */
+  markPeak(atoms) {
+    this.spans.forEach((span, i) => span.toggleAttribute("data-peak", atoms.includes(i)));
+  }
+
+  /**
    * Outline some atoms; an empty list removes the outlines.
    * @param {Set<number>} atoms
    */

@@ -11,7 +11,7 @@ import { lead, orderLine, recommendation, recommendedOf } from "./recommendation
  * @import { Variant, View } from "../core/types.js"
  */
 
-const FEW = 4; // so many plates are all large
+export const FEW = 4; // so many plates are all large
 
 /**
  * Split plates in the order of the page into {best, more, classic, control}. A few plates are all of the first rank.
@@ -30,6 +30,17 @@ function splitByRank(variants) {
     classic: rest.filter(({ classic }) => classic),
     control,
   };
+}
+
+/**
+ * Put the sentence of a method on its plate, with that of its rule where another plate has the same one without it.
+ * @param {HTMLElement} node
+ * @param {Variant} variant
+ * @param {boolean} isAlike
+ */
+function sayLine(node, { line, ruleLine }, isAlike) {
+  const says = [line, isAlike ? ruleLine : ""].filter(Boolean).join(" ");
+  node.querySelector(".plainly p")?.replaceChildren(...withTerms(says));
 }
 
 /** The headings of a set of plates, and what is folded under them. */
@@ -113,6 +124,8 @@ export class PlateGroups {
     this.#folding = [...part("more", more), ...part("classic", classic), ...part("control", control)];
     this.#rest = [...more, ...classic, ...control];
     this.#all = variants;
+    for (const [i, variant] of [...best, ...this.#rest].entries())
+      sayLine([...first, ...this.#folding.filter((node) => node.dataset.group)][i], variant, this.#isAlike(variant));
     this.#fold();
     [this.#best, this.#first] = [best, first];
     this.#advise();
@@ -161,10 +174,20 @@ export class PlateGroups {
     this.why.textContent = why?.says ?? "";
   }
 
+  /**
+   * Return whether a plate has the sentence of another one: both are of one method, by different rules.
+   * @param {Variant} variant
+   */
+  #isAlike({ line, spec }) {
+    return this.#all.some((other) => other.line === line && other.spec !== spec);
+  }
+
   /** Say what holds for all plates of a rule, of the rules of plates that are not folded away. */
   #sayRules() {
     const shown = this.#isOpen ? this.#all : this.#all.filter((variant) => !this.#rest.includes(variant));
-    const rules = [...new Set(shown.map(({ ruleLine }) => ruleLine).filter(Boolean))];
+    const rules = [
+      ...new Set(shown.flatMap((variant) => (variant.ruleLine && !this.#isAlike(variant) ? variant.ruleLine : []))),
+    ];
     this.rules.replaceChildren(...withTerms(rules.join(" ")));
   }
 

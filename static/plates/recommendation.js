@@ -16,7 +16,14 @@ const figure = ({ unit }, value) =>
   value === null ? "–" : unit === "share" ? `${number(100 * value)}\u2009%` : number(value, 2);
 
 /**
- * The limits of a method's map, as the end of "it cannot say …".
+ * Return whether scores add up to the whole of a number: they do not where the biases' part is left out, or that of an
+ * empty input.
+ * @param {string | null} [total] what they add up to, in words
+ */
+const isWhole = (total) => Boolean(total && !/ but for | less /.test(total));
+
+/**
+ * The limits of a method's map, as the end of "its map cannot say …".
  * @param {Variant} variant
  * @returns {string}
  */
@@ -24,7 +31,7 @@ function cannotSay({ class_specific: isOfClass, signed, adds_up_to: total }) {
   const open = [
     isOfClass ? null : "why this answer and not another",
     signed ? null : "what speaks against the answer",
-    total ? null : "how much of the answer each part makes up: trust the order, not the sizes",
+    isWhole(total) ? null : "how much of the answer each part makes up: trust the order, not the sizes",
   ].filter(Boolean);
   return open.length
     ? open.join(", nor ")
@@ -169,6 +176,6 @@ export function recommendation(first, doubtful = new Set()) {
   if (!chosen?.standing) return null;
   return {
     title: chosen === best ? `Why ${best.title} comes first.` : `Why ${chosen.title} is recommended.`,
-    says: `${reason(chosen.standing)} It cannot say ${cannotSay(chosen)}.`,
+    says: `${reason(chosen.standing)} ${chosen.title}'s map cannot say ${cannotSay(chosen)}.`,
   };
 }

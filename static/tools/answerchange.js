@@ -71,8 +71,8 @@ export class ChangeTable {
 }
 
 /**
- * The rows of the table: name, as it was, now, change. Of an answer that fell behind the first, it is known that it has
- * less than the last of them.
+ * The rows of the table: name, as it was, now, change. Of an answer that was not among the first, or fell behind them,
+ * it is known that it has less than the last of them.
  * @param {Target[]} before
  * @param {Target[]} now
  * @returns {string[][]}
@@ -81,14 +81,19 @@ export function changeRows(before, now) {
   const known = new Map(before.map((answer) => [answer.label, answer]));
   const rows = now.map((is) => {
     const was = known.get(is.label);
-    return [is.label, was ? answered(was) : "–", answered(is), was ? formatChange(was, is) : "–"];
+    return [is.label, was ? answered(was) : lessThan(before.at(-1)), answered(is), was ? formatChange(was, is) : "–"];
   });
   const [first] = before;
-  const last = now.at(-1);
-  if (first && last && !now.some(({ label }) => label === first.label))
-    rows.push([first.label, answered(first), `<${answered(last).replace("<", "")}`, "–"]);
+  if (first && now.length && !now.some(({ label }) => label === first.label))
+    rows.push([first.label, answered(first), lessThan(now.at(-1)), "–"]);
   return rows;
 }
+
+/**
+ * Less than this answer has; "–" where there is none.
+ * @param {Target | undefined} last
+ */
+const lessThan = (last) => (last ? `<${answered(last).replace("<", "")}` : "–");
 
 /**
  * An answer of the model: its probability, or the value of a regression, which has none.

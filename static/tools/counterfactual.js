@@ -6,7 +6,7 @@ import { el, unbroken } from "../core/dom.js";
 import { showProblem } from "../core/problems.js";
 import { Waiting } from "../progress/waiting.js";
 import { ChangeTable } from "./answerchange.js";
-import { sentencesOf } from "./changesentences.js";
+import { isNear, nextAnswerLine, sentencesOf } from "./changesentences.js";
 import { showWithout } from "./inputwithout.js";
 
 /**
@@ -49,6 +49,7 @@ export class CounterfactualPanel {
     this.title = el("h2", { id: "counterfactual-title" });
     this.says = el("p", { class: "now", role: "status", "aria-live": "polite" });
     this.more = el("p");
+    this.next = el("p", { class: "next", role: "status" });
     this.honest = el("p", { class: "quiet" });
     this.problem = el("div");
     this.shown = el("div", { class: "changed" });
@@ -58,7 +59,7 @@ export class CounterfactualPanel {
       { type: "button", class: "act plain", "aria-label": "Close", on: { click: () => this.close() } },
       "×",
     );
-    this.answer = el("div", {}, this.says, this.more, this.change.node, this.honest);
+    this.answer = el("div", {}, this.says, this.more, this.next, this.change.node, this.honest);
     this.result = el("div", { class: "result" }, this.shown, this.answer);
     this.node = el(
       "section",
@@ -89,17 +90,45 @@ export class CounterfactualPanel {
     this.tool.set({ open: true, to });
     this.title.textContent =
       this.workbench.kind === "clip" ? `What would make “${to}” fit best?` : `What would change the answer to “${to}”?`;
-    this.says.textContent = this.more.textContent = this.honest.textContent = "";
+    this.says.textContent = this.more.textContent = this.next.textContent = this.honest.textContent = "";
     this.result.hidden = true;
     this.node.hidden = false;
     showProblem(this.problem, null);
     try {
       /** @type {Counterfactual} */
       const found = await this.asking.ask(`${explanationPath(id)}/counterfactual`, { to });
-      if (turn === this.#turn) await this.#show(found, id, info);
+      if (turn !== this.#turn) return;
+      await this.#show(found, id, info);
+      if (!isNear(found)) await this.#lookAtNext(to, id, info, turn);
     } catch (problem) {
       if (turn === this.#turn && problem.name !== "AbortError") this.workbench.report(problem, this.problem);
     }
+  }
+
+  /**
+   * Where the answer cannot be made what was wanted, say whether the next one can be reached, and offer to show how.
+   * @param {string} to
+   * @param {string} id
+   * @param {Started} info
+   * @param {number} turn of the search
+   */
+  async #lookAtNext(to, id, { top, targets }, turn) {
+    const [, ...others] = [...(top ?? targets)].sort((a, b) => (b.probability ?? b.logit) - (a.probability ?? a.logit));
+    const next = others.find(({ label }) => label !== to);
+    if (!next) return;
+    this.next.textContent = `Looking whether “${next.label}”, the next answer, can be reached …`;
+    /** @type {Counterfactual} */
+    const found = await this.asking.ask(`${explanationPath(id)}/counterfactual`, { to: next.label });
+    if (turn !== this.#turn) return;
+    const show = el(
+      "button",
+      { type: "button", class: "link", on: { click: () => void this.search(next.label) } },
+      "Show how",
+    );
+    this.next.replaceChildren(
+      `${nextAnswerLine(found, PARTS[this.workbench.kind][1])} `,
+      ...(isNear(found) ? [show] : []),
+    );
   }
 
   /**
@@ -115,7 +144,7 @@ export class CounterfactualPanel {
     this.honest.textContent = honest;
     const both = [found.answer, found.to];
     this.change.show(
-      withClasses(info.top ?? info.targets, both, found.before),
+      withClasses(info.top ?? info.targets, [...both, ...found.top.map(({ label }) => label)], found.before),
       withClasses(found.top, both, found.after),
     );
     this.node.dataset.hidden = String(found.hidden.length);

@@ -5,13 +5,14 @@ import { slider } from "../core/controls.js";
 import { context2d, el, number, percent, signedNumber } from "../core/dom.js";
 import { isForwardOnly, isRelative } from "../core/registry.js";
 import { onOneUnit } from "../core/stats.js";
+import { VERDICTS } from "../core/targets.js";
 import { regionLinks } from "../export/export.js";
 import { SANS } from "../export/typefaces.js";
 import { MapCanvas, patchName, shownScore } from "../maps/mapcanvas.js";
 import { drawnScores } from "../maps/heatmap.js";
 
 /**
- * @import { Target } from "../core/schemas.js"
+ * @import { Abstention, Target } from "../core/schemas.js"
  * @import { Focus, Grid, Variant } from "../core/types.js"
  * @import { Drawable } from "../maps/types.js"
  * @import { WorkbenchView } from "../plates/types.js"
@@ -287,15 +288,17 @@ export class Regions {
      * @param {HTMLElement} mark
      * @param {string} name
      * @param {number} at
-     * @param {string} [says] in place of its share
+     * @param {Abstention | null} [judgement] why it competes for no patch
      */
-    const line = (mark, name, at, says) => {
+    const line = (mark, name, at, judgement) => {
+      const verdict = judgement && VERDICTS[judgement.kind];
+      const says = verdict ?? judgement?.says;
       const mine = won.filter((wonBy) => wonBy === at).length;
       const share = won.length ? `area ${percent(mine / won.length)}` : "–"; // alone it reads as how sure the model is
       const title = won.length && isContest ? `${mine} of ${won.length} patches` : "";
       return el(
         "li",
-        { title, class: says ? "unfound" : isContest ? "" : "alone" },
+        { title, class: verdict ? "unfound short" : says ? "unfound" : isContest ? "" : "alone" },
         mark,
         el("span", {}, name),
         el("span", { class: "num" }, says ?? (isContest ? share : "")),
@@ -308,7 +311,7 @@ export class Regions {
       return mark;
     };
     this.legend.replaceChildren(
-      ...this.targets.map((target, i) => line(swatch(i), target.label, i, target.abstention?.says)),
+      ...this.targets.map((target, i) => line(swatch(i), target.label, i, target.abstention)),
       line(el("b", { class: "swatch none" }), "none", NOBODY),
     );
   }

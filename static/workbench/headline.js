@@ -6,12 +6,21 @@ import { byId, el, unbroken } from "../core/dom.js";
 import { inPageWords } from "../core/pagewords.js";
 import { isMethod } from "../core/registry.js";
 import { askingLine, headingTargets, isFound, targetInWords, spokenAll } from "../core/targets.js";
+import { correlation } from "../core/stats.js";
 import { withTerms } from "../help/terms.js";
 import { namingField } from "./naming.js";
-import { aboutWhich, answerLine, findsPrompts, judgingRules, mainTarget, withoutNumbers } from "./overview.js";
+import {
+  aboutWhich,
+  answerLine,
+  findsPrompts,
+  judgingRules,
+  mainTarget,
+  sameMapLine,
+  withoutNumbers,
+} from "./overview.js";
 
 /**
- * @import { Model } from "../core/schemas.js"
+ * @import { Model, Target } from "../core/schemas.js"
  * @import { Store } from "../core/state.js"
  * @import { Started } from "../core/types.js"
  * @import { WorkbenchView } from "../plates/types.js"
@@ -129,6 +138,8 @@ export class Headline {
     const { label } = mainTarget(info.targets);
     const maps = received.filter(({ method, target }) => target === label && isMethod(registry.plate(method) ?? {}));
     if (!isDone || maps.length < 2 || !isFound(mainTarget(info.targets))) return;
+    if (!info.prompts && this.workbench.kind !== "clip" && info.targets.length > 1)
+      return this.#compareTargets(info.targets);
     const { sentence, outline } = await getJSON(
       `${explanationPath(id)}/agreement?target=${encodeURIComponent(label)}`,
     ).catch(() => ({ sentence: "", outline: [] })); // the maps stand there without it
@@ -137,6 +148,26 @@ export class Headline {
     this.#about = aboutWhich(info.targets);
     this.#render();
     this.workbench.agreed.set({ patches: outline });
+  }
+
+  /**
+   * Of two classes side by side say which methods tell them apart: how alike maps of one of them are was not asked.
+   * @param {Target[]} targets
+   */
+  #compareTargets(targets) {
+    const { received, registry, plateSet } = this.workbench;
+    const content = /** @type {{content?: boolean[] | null}} */ (plateSet).content ?? null;
+    const [first, second] = targets.map(({ label }) => label);
+    const maps = received.filter(({ method }) => isMethod(registry.plate(method) ?? {}));
+    const pairs = maps.flatMap((map) => {
+      const other = map.target === first && maps.find((each) => each.method === map.method && each.target === second);
+      if (!other) return [];
+      const [a, b] = [map, other].map(({ scores }) => scores.filter((_, i) => content?.[i] ?? true));
+      return [{ title: registry.plate(map.method)?.title ?? map.method, r: correlation(a, b) }];
+    });
+    this.#agreement = targets.length === 2 ? sameMapLine(pairs) : "";
+    this.#about = "";
+    this.#render();
   }
 
   /** Show what the model answers, and what the maps have in common. */

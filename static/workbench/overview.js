@@ -1,7 +1,8 @@
 // One sentence over the plates: what the model says and how sure it is.
 
 import { number, percent } from "../core/dom.js";
-import { amongPrompts, headingTargets, isDoubt, targetInWords } from "../core/targets.js";
+import { SAME_FROM } from "../core/stats.js";
+import { amongPrompts, headingTargets, isDoubt, targetInWords, VERDICTS } from "../core/targets.js";
 
 /**
  * @import { Abstention, Target } from "../core/schemas.js"
@@ -221,9 +222,38 @@ export const mainTarget = (targets) =>
 export const aboutWhich = (targets) =>
   targets[0]?.prompt && targets.length > 1 ? `For ${quoted(targetInWords(mainTarget(targets)))}: ` : "";
 
+const MOST_TITLES = 2; // methods that are named; of more, their number
+
+/**
+ * Say which methods show the same map for both of two classes, which then shows nothing of what sets them apart.
+ * @param {{title: string, r: number | null}[]} pairs each method with the correlation of its two maps
+ * @returns {string}
+ */
+export function sameMapLine(pairs) {
+  const known = pairs.filter(({ r }) => r !== null);
+  const same = known.filter(({ r }) => Number(r) > SAME_FROM);
+  const other = known.filter((pair) => !same.includes(pair));
+  if (!known.length) return "";
+  /** @param {{title: string}[]} some */
+  const named = (some) =>
+    some.length > MOST_TITLES
+      ? `${some.length} of ${known.length} methods`
+      : list(
+          some.map(({ title }) => title),
+          MOST_TITLES,
+        );
+  const rest =
+    other.length > MOST_TITLES
+      ? "the others do not"
+      : other.length
+        ? `${named(other)} ${other.length > 1 ? "do" : "does"} not`
+        : "";
+  if (same.length)
+    return `${named(same)} ${same.length > 1 ? "show" : "shows"} the same map for both${rest && `; ${rest}`}.`;
+  return known.length > 1 ? "No method shows the same map for both." : `${known[0].title} shows another map for each.`;
+}
+
 const CAPTION = /\b(photo|photograph|picture|image|drawing)\b/i; // in prompts of the form that the thresholds are for
-/** @type {{[kind: string]: string}} */
-const VERDICTS = { not_in_picture: "not found", perhaps_in_picture: "perhaps" };
 /** @type {{[score: string]: string}} */
 const JUDGED_BY = { patch_cosine: "best patches", cosine: "cosine" };
 
@@ -255,28 +285,71 @@ function digitsOf(judgement, known) {
 }
 
 /**
- * Make the line on a prompt, one of `count`: first whether the model found it, where it can say so, then the score by
- * which that was judged, or its share among the prompts. A prompt alone has no share, nor has one not found for sure.
+ * Say whether the model found a prompt: "found", "perhaps", "not found" or why it cannot judge it. Of a model that does
+ * not tell, how like the picture the prompt is; of one that is set against another, by how much it is likelier.
+ * @param {Target} target
+ * @param {Known} known
+ * @returns {string}
+ */
+export function findingLine(target, known) {
+  if (target.against) return `logit ${number(target.logit)} above “${target.against}”`;
+  const { abstention } = target;
+  if (abstention) return VERDICTS[abstention.kind] ?? `${abstention.says} · ${likenessOf(target, known)}`;
+  return findsPrompts(known) ? "found" : likenessOf(target, known);
+}
+
+/**
+ * The share of a prompt, one of `count`, among the prompts, with what it is a share of; "" for a prompt alone, which
+ * has none, and for one not found for sure.
  * @param {Target} target
  * @param {number} count
- * @param {Known} known
  * @param {string} [output]
  * @returns {string}
  */
-export function findingLine(target, count, known, output) {
-  if (target.against) return `logit ${number(target.logit)} above “${target.against}”`;
-  const likeness = likenessOf(target, known);
-  const { abstention, probability } = target;
-  if (abstention) {
-    const line = lineOf(abstention, known);
-    const says = VERDICTS[abstention.kind] ?? abstention.says;
-    return `${says} · ${line ? `${JUDGED_BY[line.score] ?? line.score} ${number(abstention.score, digitsOf(abstention, known))}` : likeness}`;
-  }
-  const isFinding = findsPrompts(known);
-  const share =
-    count > 1 && (output === "sigmoid" ? `probability ${percent(probability ?? 0)}` : amongPrompts(probability ?? 0));
-  return [isFinding && "found", !(isFinding && share) && likeness, share].filter(Boolean).join(" · ");
+export function shareLine({ abstention, against, probability }, count, output) {
+  if (abstention || against || count < 2) return "";
+  return output === "sigmoid" ? `probability ${percent(probability ?? 0)}` : amongPrompts(probability ?? 0);
 }
+
+/**
+ * How far a prompt is found, as the length of its bar: 1 found, 0.5 perhaps, 0 not found or not judged. Of a model that
+ * does not tell, its share.
+ * @param {Target} target
+ * @param {number} count
+ * @param {Known} known
+ * @returns {number}
+ */
+export function findingLevel({ abstention, probability, against }, count, known) {
+  if (against) return 0;
+  if (abstention) return abstention.kind === "perhaps_in_picture" ? 0.5 : 0;
+  return findsPrompts(known) ? 1 : count > 1 ? (probability ?? 0) : 0;
+}
+
+/**
+ * The number by which a prompt was judged, with the thresholds: "best patches 0.0600; found from 0.180". "" for one
+ * that was found, of which the server does not say it.
+ * @param {Target} target
+ * @param {Known} known
+ * @returns {string}
+ */
+export function judgedBy({ abstention }, known) {
+  const line = abstention && lineOf(abstention, known);
+  if (!line) return "";
+  const digits = digitsOf(abstention, known);
+  const limit = limitOf("perhaps_in_picture", line, known) ?? limitOf("not_in_picture", line, known) ?? line.line;
+  return `${JUDGED_BY[line.score] ?? line.score} ${number(abstention.score, digits)}; found from ${number(limit, digits)}`;
+}
+
+/**
+ * The threshold of this kind that belongs to the same score and the same kind of prompts as `line`.
+ * @param {string} name
+ * @param {{score: string, prompts?: string | null}} line
+ * @param {Known} known
+ */
+const limitOf = (name, { score, prompts }, known) =>
+  known.calibration?.lines.find(
+    (line) => line.kind === name && line.score === score && (line.prompts ?? "") === (prompts ?? ""),
+  )?.line;
 
 /**
  * How like the whole picture a prompt is.
@@ -297,26 +370,23 @@ export function likenessOf(target, known) {
  * @returns {string[]}
  */
 export function judgingRules(targets, known) {
-  const judgements = targets.flatMap(({ abstention }) => (abstention && lineOf(abstention, known) ? [abstention] : []));
+  const judged = targets.filter(({ abstention }) => abstention && lineOf(abstention, known));
+  const judgements = judged.flatMap(({ abstention }) => abstention ?? []);
   const lines = judgements.flatMap((judgement) => lineOf(judgement, known) ?? []);
   const digits = Math.max(3, ...judgements.map((judgement) => digitsOf(judgement, known)));
   const kinds = new Map(lines.map((line) => [line.prompts ?? "", line]));
-  const rules = [...kinds].map(([kind, { score }]) => {
-    /** @param {string} name */
-    const limit = (name) =>
-      known.calibration?.lines.find(
-        (line) => line.kind === name && line.score === score && (line.prompts ?? "") === kind,
-      )?.line;
-    const [least, most] = [limit("not_in_picture"), limit("perhaps_in_picture")];
-    const what = JUDGED_BY[score] ?? score;
+  const rules = [...kinds].map(([kind, line]) => {
+    const [least, most] = ["not_in_picture", "perhaps_in_picture"].map((name) => limitOf(name, line, known));
+    const what = JUDGED_BY[line.score] ?? line.score;
     const between = least !== undefined && most !== undefined ? `, perhaps from ${number(least, digits)}` : "";
     return `A prompt${kind && ` for a ${kind}`} is found from ${what} ${number(most ?? least ?? 0, digits)}${between}.`;
   });
+  const scores = judged.map(({ label, abstention }) => `“${label}” has ${number(abstention?.score ?? 0, digits)}.`);
   const isByPatches = lines.some(({ score }) => score === "patch_cosine");
-  if (!isByPatches) return rules;
-  const bare = targets.find(({ abstention, label }) => abstention && lineOf(abstention, known) && !CAPTION.test(label));
+  if (!isByPatches) return [...rules, ...scores];
+  const bare = judged.find(({ label }) => !CAPTION.test(label));
   const form =
     bare &&
     `The thresholds are of prompts such as “a photo of a dog”: written so, ${quoted(bare.label)} may be judged otherwise.`;
-  return [...rules, "The likeness to the whole picture does not decide that.", ...(form ? [form] : [])];
+  return [...rules, ...scores, "The likeness to the whole picture does not decide that.", ...(form ? [form] : [])];
 }

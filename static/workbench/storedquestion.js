@@ -1,5 +1,6 @@
 // The question that a stored explanation answered.
 
+import { sampleOf } from "../core/historylist.js";
 import { classOf } from "../core/targets.js";
 import { Input } from "../inputs/input.js";
 import { isExample, keyOf } from "./tabmemory.js";
@@ -17,7 +18,11 @@ export function questionOf(stored, kind) {
   const [first] = stored.targets ?? [];
   const field = kind === "clip" ? "prompt" : "target";
   return {
-    input: new Input({ source: stored.id, isOwn: !isExample(keyOf(stored.input, stored.id)) }),
+    input: new Input({
+      source: stored.id,
+      sample: sampleOf(stored.id),
+      isOwn: !isExample(keyOf(stored.input, stored.id)),
+    }),
     targets: { [field]: stored.targets?.map(classOf) ?? null, against: first?.against, read: first?.read },
     at: stored.at ?? null,
     reference: null, // the server keeps it with the input

@@ -8,7 +8,7 @@ import { MethodButton } from "../choice/methodbutton.js";
 import { ModelChoice } from "../choice/modelchoice.js";
 import { byId, pathOf, say } from "../core/dom.js";
 import { reportProblem, showProblem } from "../core/problems.js";
-import { remember } from "../core/historylist.js";
+import { remember, rememberSample } from "../core/historylist.js";
 import { check } from "../core/limits.js";
 import { lineFor, Registry } from "../core/registry.js";
 import { NOTHING, readAddress, Store } from "../core/state.js";
@@ -16,6 +16,7 @@ import { endsOf } from "../core/targets.js";
 import { DeletionBar } from "../deletion/deletionbar.js";
 import { figureMenu } from "../export/export.js";
 import { firstSample } from "../inputs/firstsample.js";
+import { FEW } from "../plates/plategroups.js";
 import { addDrawers } from "../tools/drawers.js";
 import { AddressBar } from "./addressbar.js";
 import { Answering } from "./answering.js";
@@ -91,7 +92,8 @@ export class Workbench {
     this.view = new Store(address.view);
     this.focus = new Store({ at: address.focus, locked: address.focus >= 0 });
     this.subject = new Store(NOTHING); // the explanation on show; `info` is what the model said
-    this.agreed = new Store({ patches: /** @type {number[]} */ ([]) }); // those that most maps mark most
+    // those that most maps mark most; of a molecule, atoms
+    this.agreed = new Store({ patches: /** @type {number[]} */ ([]) });
     this.compared = new Store(NOTHING); // that of another model, shown with it: see Compare
     this.removal = new Store({ order: address.view.order, removed: address.view.removed }); // by the deletion bar
     this.toolStates = new ToolStates(() => this.write()); // what is open, and how it stands
@@ -228,6 +230,7 @@ export class Workbench {
       this.otherIds = {};
       if (isOther && this.shown) this.removal.set({ removed: 0 }); // another picture or text is whole
       remember(taken.id);
+      rememberSample(taken.id, input.sample);
       say("status", "asked");
       showProblem(place, null);
       showProblem(byId("results-problem"), this.modelProblem);
@@ -338,11 +341,14 @@ export class Workbench {
   }
 
   /**
-   * These methods of the model of the page, else its usual ones, in the fixed order.
+   * These methods of the model of the page, else its usual ones, in the fixed order; of a few the one comes first that
+   * the address names, as it shows what the link is about.
    * @param {string[]} specs
    */
   #variantsOf(specs) {
     const known = this.registry.plates(specs, this.isContrast);
+    const { first } = this.view.value;
+    if (known.length <= FEW) known.sort((a, b) => Number(b.spec === first) - Number(a.spec === first));
     return known.length ? known : this.registry.plates(this.registry.usual, this.isContrast);
   }
 

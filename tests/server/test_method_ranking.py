@@ -12,8 +12,8 @@ import explainers
 from explainers.methods.presets import MOST_IN_A_PRESET
 from explainers.methods.registry import is_control
 from explainers.methods.specs import Spec
+from vitrine_server.method_figures import figures_of
 from vitrine_server.method_ranking import (
-    RANKED_BY,
     REFERENCE_MODELS,
     SAYS,
     UNMEASURED_METHOD,
@@ -25,7 +25,8 @@ from vitrine_server.method_ranking import (
     recommended_spec,
 )
 from vitrine_server.metric_lines import LINES
-from vitrine_server.run_reports import CONTROL, RunReport, figures_of, read_run_reports
+from vitrine_server.metric_truth import deciding_metric
+from vitrine_server.run_reports import CONTROL, RunReport, read_run_reports
 from vitrine_server.verdicts import verdict_in_words
 
 VALUES = {"a": 0.1, "b": 0.3, CONTROL: 0.2, "c": 0.1, "nowhere": None}
@@ -113,7 +114,7 @@ def test_what_is_recommended_is_first_on_the_leaderboard() -> None:
         assert trusted[0].method.spec == recommended_spec(kind, model) == ranking.recommended[0]
         assert all(method.place.recommended for method in trusted)
     assert recommended_spec("image", "photos-vit") == "input_x_gradient:attnlrp"
-    assert recommended_spec("text", signed=True) == "input_x_gradient:attnlrp"
+    assert recommended_spec("text", signed=True) == "fullgrad:libra"
 
 
 def test_where_nothing_is_recommended_one_method_is_shown(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -157,7 +158,8 @@ def test_each_embedded_model_stands_on_a_run_of_its_own() -> None:
     for model, kind in (("photos-vit", "image"), ("scenes-vit", "image"), ("reviews-bert", "text"), ("clip", "clip")):
         standing = ranking_for(kind, model)
         assert standing is method_rankings()[model]
-        assert standing.metric["name"] in RANKED_BY
+        assert standing.metric["name"] in SAYS
+        assert standing.metric == deciding_metric(standing.run.report["metrics"], standing.run.report["kind"])
         document = standing.standing().to_json()
         assert document["model"] == model
         assert {spec.partition("?")[0] for spec in document["ranks"]} <= known
@@ -168,7 +170,7 @@ def test_a_methods_page_gives_the_places_that_its_plate_has() -> None:
     runs, _ = read_run_reports([])
     compared = 0
     for model, ranking in method_rankings().items():
-        for spec, rank in ranking.ranks.items() if ranking.second is None else ():  # which decides among equals on a plate alone
+        for spec, rank in ranking.ranks.items():
             method, _, rule = spec.partition(":")
             for figure in figures_of(method, [rule] if rule else [], runs):
                 if (figure.run.id, figure.spec, figure.metric["name"]) == (ranking.run.id, spec, ranking.metric["name"]):

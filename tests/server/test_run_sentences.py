@@ -63,7 +63,7 @@ def test_several_that_tie_are_counted_and_the_first_three_methods_named() -> Non
     assert said({**tied, **rest, **RANDOM}) == [
         "Trust LRP:X, LIME or ALTI: 4 of 7 methods tie for first.",
         "No better than chance: TIS and MDA.",
-        "On 60 pictures, LRP:X lies between 55 and 65\u2009%, LIME between 53 and 63\u2009% (95\u2009% intervals).",
+        "Symmetric relevance gain on 60 pictures: LRP:X 55 to 65\u2009%, LIME 53 to 63\u2009% (95\u2009% intervals).",
     ]
 
 
@@ -123,7 +123,7 @@ def test_a_run_without_intervals_or_of_few_inputs_says_so() -> None:
 
 def test_values_that_are_no_shares_have_no_per_cent() -> None:
     figures: Figures = {"lrp": (0.6, 0.25, True, True), "lime": (0.9, 0.25, False, True)}
-    assert said(figures, "au_mse")[2] == "On 60 pictures, LRP lies between 0.35 and 0.85 (95\u2009% intervals)."
+    assert said(figures, "au_mse")[2] == "AU-MSE on 60 pictures: LRP 0.35 to 0.85 (95\u2009% intervals)."
 
 
 def test_where_no_method_is_trusted_the_size_of_the_intervals_is_said() -> None:
@@ -131,14 +131,14 @@ def test_where_no_method_is_trusted_the_size_of_the_intervals_is_said() -> None:
     assert said({**figures, **RANDOM})[2] == "Values may be off by 3 to 5 points, by method (60 pictures, 95\u2009% intervals)."
 
 
-def test_what_ties_for_first_by_comparing_prompts_is_counted_and_not_named() -> None:
+def test_what_ties_for_first_by_comparing_prompts_is_counted_and_not_trusted() -> None:
     figures: Figures = {
         "maskclip?less=prompts": (0.62, 0.05, True, True),
         "maskclip": (0.6, 0.05, True, True),
         "lime": (0.3, 0.05, False, True),
     }
     told = said({**figures, **RANDOM})
-    assert told[0] == "Trust MASKCLIP: 2 of 3 methods tie for first, 1 by comparing prompts."
+    assert told[0] == "Trust MASKCLIP: 2 of 3 methods tie for first."
     assert len(told) == 3
 
 

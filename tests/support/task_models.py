@@ -32,6 +32,7 @@ from transformers import (
     GPT2Config,
     GPT2LMHeadModel,
     LlamaConfig,
+    LlamaForCausalLM,
     LlavaConfig,
     LlavaForConditionalGeneration,
     VideoMAEConfig,
@@ -92,6 +93,19 @@ def writer() -> explainers.Model:
     with torch.no_grad():
         module.lm_head.weight[:270] *= 0.1  # it writes words, as its bytes hardly count
     return explainers.wrap(module, name="writer", tokenizer=tokenizer, device="cpu")
+
+
+@cache
+def llama() -> explainers.Model:
+    """Goes on with a text by three tokens; it has no biases."""
+    torch.manual_seed(0)
+    tokenizer = byte_level(40)
+    tokenizer.backend_tokenizer.post_processor = processors.TemplateProcessing(single="<s> $A", special_tokens=[("<s>", 2)])
+    ends: Any = {"bos_token_id": 2, "eos_token_id": 3, "num_key_value_heads": 2, "max_position_embeddings": 40}
+    config = LlamaConfig(vocab_size=len(tokenizer), initializer_range=0.3, intermediate_size=64, **ends, **SIZE)
+    module: Any = LlamaForCausalLM(config).eval()
+    module.generation_config.max_new_tokens = 3
+    return explainers.wrap(module, name="llama", tokenizer=tokenizer, device="cpu")
 
 
 @cache

@@ -23,7 +23,7 @@ from explainers.autograd.dispatch import (
 )
 from explainers.autograd.handlers.written_curve import gate_in_curve
 from explainers.autograd.handlers.written_norm import note_mean
-from explainers.autograd.handlers.written_sigmoid import is_curve_of, is_exponential_of, sigmoid_exponent
+from explainers.autograd.handlers.written_sigmoid import is_curve_of, is_exponential_of, sigmoid_exponent, tanh_exponent
 from explainers.autograd.handlers.written_softmax import keep_unshifted, written_softmax, written_softmax_by_inverse
 from explainers.autograd.nodes import Move, Node, Role, Unruled, ancestors
 from explainers.autograd.operators.arithmetic import OF_ATTENTION, has_no_bias
@@ -342,6 +342,9 @@ def div(rec: Recorder, func: TorchFunction, input: Any, other: Any, *, rounding_
         if isinstance(other, Tensor) and not other.is_floating_point():
             other = other.to(input.dtype)  # one over whole numbers would be of torch's default type
         return rec.run(op.Scale, input, 1 / other, role=role(rec, input))
+    if (tanh := tanh_exponent(rec, input, other) if rec.active(input) else None) is not None:
+        exponent, factor = tanh
+        return _odd_gate(rec, torch.tanh, exponent if factor == 1 else mul(rec, torch.mul, exponent, factor))
     if (written := written_sigmoid(rec, input, other)) is not None:
         return written
     if not rec.active(input):

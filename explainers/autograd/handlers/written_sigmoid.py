@@ -1,4 +1,6 @@
-"""Curves written out as quotients: a sigmoid, a constant over itself plus an exponential, 1 / (1 + exp(-x)), and x over a curve of x."""
+"""Curves written out as quotients: a sigmoid, a constant over itself plus an exponential, 1 / (1 + exp(-x)), a tanh, a difference of
+exponentials over their sum, and x over a curve of x.
+"""
 
 from __future__ import annotations
 
@@ -33,6 +35,31 @@ def is_exponential_of(node: Node | None, exponent: Tensor) -> bool:
     """Return whether ``node``, followed back through what only moves numbers, holds the exponentials of the very numbers ``exponent``."""
     made = moved_from(node)
     return made is not None and is_exponential_node(made) and made.operands[0] is exponent
+
+
+def tanh_exponent(rec: Recorder, over: Tensor, under: Tensor) -> tuple[Tensor, float] | None:
+    """Return the numbers z and the factor k such that the quotient ``over`` / ``under`` is tanh(k z), if it is a difference of exponentials
+    over their sum, of which one may be 1: (exp(z) - exp(-z)) / (exp(z) + exp(-z)) or (exp(z) - 1) / (exp(z) + 1); else None.
+    """
+    difference, total = (moved_from(rec.nodes.of(each)) for each in (over, under))
+    if difference is None or total is None or not difference.operator is total.operator is op.Add or over.shape != under.shape:
+        return None
+    made = [moved_from(each) for each in total.paths]
+    exponents = [each.operands[0] for each in made if each is not None and is_exponential_node(each)]
+    if len(exponents) != len(total.paths) or any(each.shape != under.shape or each.dtype != under.dtype for each in exponents):
+        return None
+    factors = (1.0, -1.0) if len(exponents) > 1 else (0.5, -0.5)
+    with torch.no_grad():
+        quotient, exponent = rec.as_constant(over / under), rec.as_constant(exponents[0].detach())
+        rounding = _TANH_ROUNDING * torch.finfo(under.dtype).eps  # of a difference of numbers near 1, also where that is near 0
+        for factor in factors:
+            if torch.allclose(quotient, (factor * exponent).tanh(), rtol=0, atol=rounding):
+                return exponents[0], factor
+    return None
+
+
+#: How many units of the last place of 1 a tanh that is written out may be off.
+_TANH_ROUNDING = 16
 
 
 def is_curve_of(rec: Recorder, under: Tensor, over: Tensor) -> bool:

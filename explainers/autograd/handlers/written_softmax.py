@@ -68,7 +68,7 @@ def unshifted(rec: Recorder, exponent: Tensor, dim: int) -> Tensor:
         hidden = expected == 0
     if whole.shape == exponent.shape and bool(hidden.any()):
         whole = rec.nodes.move(whole.masked_fill(hidden, -math.inf), whole, role(rec, whole))
-    return whole if are_close(whole.detach().softmax(dim), expected) else exponent
+    return whole if are_close(*map(rec.as_constant, (whole.detach().softmax(dim), expected))) else exponent
 
 
 def _plus(rec: Recorder, path: Tensor, constant: Any) -> Tensor:
@@ -92,10 +92,10 @@ def softmax_of_logarithms(rec: Recorder, exponent: Tensor) -> tuple[Tensor, int]
         return None
     (whole,) = node.operands
     with torch.no_grad():
-        value = exponent.exp()
+        value = rec.as_constant(exponent.exp())  # the copies of single tokens need not add up
         for dim in reversed(range(value.dim())):
             total = value.sum(dim)
-            if are_close(total, torch.ones_like(total)) and are_close(value, whole.softmax(dim, dtype=value.dtype)):
+            if are_close(total, torch.ones_like(total)) and are_close(value, rec.as_constant(whole.softmax(dim, dtype=value.dtype))):
                 return whole, dim
     return None
 

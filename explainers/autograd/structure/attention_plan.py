@@ -8,10 +8,9 @@ from dataclasses import dataclass, field
 from itertools import pairwise
 
 import torch
-from torch import Tensor
 
 from explainers.autograd.nodes import Block, Nodes, ancestors
-from explainers.autograd.operators import Add, LinearMap, Norm, Softmax
+from explainers.autograd.operators import Softmax
 from explainers.autograd.structure.attention import Attention, Users, product_with_values
 from explainers.autograd.structure.attention_maps import maps_in
 from explainers.autograd.structure.attention_products import COMPLEX, Product, Unreadable, attends_in_complex_numbers, products_of
@@ -159,19 +158,26 @@ def has_shortcuts(nodes: Nodes) -> bool:
 
 
 def plan_of(
-    nodes: Nodes, candidates: Sequence[Attention | None], behind: Sequence[Attention], pull: Pull, pull_all: Pull, known: str | None = None
+    nodes: Nodes,
+    candidates: Sequence[Attention | None],
+    usual: Sequence[Product | None],
+    behind: Sequence[Attention],
+    pull: Pull,
+    pull_all: Pull,
+    known: str | None = None,
+    is_row_by_row: bool = False,
 ) -> AttentionPlan:
     """Return the attention plan, found from the ``nodes`` of one recorded pass. ``candidates`` has for each block the softmax with the
-    shape of a map over its tokens (None without one), and ``behind`` the attention after the blocks that is read. ``pull`` runs a backward
+    shape of a map over its tokens (None without one), ``usual`` the :func:`usual_products` of these, and ``behind`` the attention after the
+    blocks that is read. ``pull`` runs a backward
     pass that stops at attention, with gates and the scales of normalisations as constants, ``pull_all`` one that stops at attention alone.
-    ``known`` is the reason why blocks without a candidate have no map, if known.
+    ``known`` is the reason why blocks without a candidate have no map, if known; ``is_row_by_row`` the result of
+    :func:`~explainers.autograd.structure.inner_order.is_row_by_row`.
     """
     in_order_behind = all(_has_keys_in_order(attention, nodes.blocks[-1], pull) for attention in behind)
-    usual = [None if each is None else _usual_product(nodes, each, block) for each, block in zip(candidates, nodes.blocks, strict=True)]
     products = [each for each in usual if each is not None]
-    pairs = zip(usual, nodes.blocks, strict=True)
-    earlier = any(each is not None and _has_values_of_earlier_block(nodes, each, block) for each, block in pairs)
-    clear, strange = _follow(nodes, products, pull_all)
+    earlier = has_earlier_values(nodes, usual)
+    clear, strange = (True, False) if is_row_by_row else _follow(nodes, products, pull_all)
     mixes = False
     if not clear:  # in few models
         clear, strange = _follow(nodes, products, pull)
@@ -186,6 +192,19 @@ def plan_of(
     moved = strange and not products
     in_order = in_order_behind and not moved and _keeps_order(nodes, candidates, pull)
     return AttentionPlan(tuple(plans), in_order, has_earlier_values=earlier, mixes_elsewhere=mixes)
+
+
+def usual_products(nodes: Nodes, candidates: Sequence[Attention | None]) -> list[Product | None]:
+    """Return for each block of a recorded pass (``nodes``) the only product that mixes its tokens, if it multiplies by the weights of its
+    candidate, one of ``candidates``; else None.
+    """
+    return [None if each is None else _usual_product(nodes, each, block) for each, block in zip(candidates, nodes.blocks, strict=True)]
+
+
+def has_earlier_values(nodes: Nodes, usual: Sequence[Product | None]) -> bool:
+    """Return whether attention in some block weighs values of an earlier one; ``usual`` are the :func:`usual_products` of ``nodes``."""
+    pairs = zip(usual, nodes.blocks, strict=True)
+    return any(each is not None and _has_values_of_earlier_block(nodes, each, block) for each, block in pairs)
 
 
 def _usual_product(nodes: Nodes, candidate: Attention, block: Block) -> Product | None:
@@ -286,50 +305,6 @@ def _has_keys_in_order(attention: Attention, last: Block, pull: Pull) -> bool:
     (whose,) = tokens_of(pull, value, labels, keys, [given], [2])
     expected = torch.arange(keys - tokens, keys, device=value.device)
     return whose is None or not bool(((whose != expected) & (whose != NOTHING) & (whose != MIXED)).any())
-
-
-def keeps_inner_order(nodes: Nodes, pull: Pull) -> bool:
-    """Return whether, in every block of a recorded pass (``nodes``), row i of each tensor inside it belongs to the block's token i: of the
-    inputs of linear maps, the outputs of normalisations and the residual stream, if they have a row for each token. ``pull`` runs a
-    backward pass that stops at attention.
-    """
-    generator = torch.Generator().manual_seed(0)
-    for block in nodes.blocks:
-        inner = _rows_inside(nodes, block)
-        if not inner or block.output is None or block.output.shape != block.input.shape:
-            continue
-        at, start = [block.input, *inner], [block.output, *inner]
-        directions = [torch.randn(each.shape, generator=generator, dtype=torch.float64).to(block.input) for each in start]
-        code = (1 + torch.rand(block.input.shape[1], 1, generator=generator, dtype=torch.float64)).to(block.input)
-        plain, coded = pull(start, at, directions), pull(start, at, [direction * code for direction in directions])
-        pairs = [(before, after) for before, after in zip(plain, coded, strict=True) if before is not None and after is not None]
-        if all(bool((after - before * code).norm() <= ONE_TOKEN * after.norm()) for before, after in pairs):
-            continue
-        count = block.input.shape[:2].numel()
-        labels = torch.arange(count, device=block.input.device).view(*block.input.shape[:2], 1)
-        for tensor in inner:  # tokens come together somewhere: each way alone
-            ways = ((block.output, tensor), (tensor, block.input))
-            for later, earlier in ways:
-                (whose,) = tokens_of(pull, later, labels, count, [earlier], [2])
-                if whose is not None and bool(((whose != labels[..., 0]) & (whose != NOTHING) & (whose != MIXED)).any()):
-                    return False
-    return True
-
-
-def _rows_inside(nodes: Nodes, block: Block) -> list[Tensor]:
-    """Return the tensors of ``nodes`` in ``block`` that have a row for each token: inputs of linear maps, and outputs of normalisations and
-    sums; not the block's own input and output.
-    """
-    tensors: dict[int, Tensor] = {}
-    for node in nodes.nodes_in(block):
-        taken = node.operands[:1] if node.operator is LinearMap else ()
-        given = (node.output,) if node.operator in (Norm, Add) else ()
-        for tensor in (*taken, *given):
-            if tensor is None or not tensor.requires_grad or tensor is block.input:
-                continue
-            if tensor.shape == block.input.shape or (taken and tensor.shape[:-1] == block.input.shape[:-1]):
-                tensors[id(tensor)] = tensor
-    return [tensor for tensor in tensors.values() if tensor is not block.output]
 
 
 def _keeps_order(nodes: Nodes, candidates: Sequence[Attention | None], pull: Pull) -> bool:

@@ -30,9 +30,9 @@ from explainers.autograd.structure.attention_plan import (
     BlockPlan,
     attention_outside,
     has_shortcuts,
-    keeps_inner_order,
     plan_of,
     softmaxes_in,
+    usual_products,
 )
 from explainers.autograd.structure.attention_products import (
     Unreadable,
@@ -57,6 +57,7 @@ from explainers.autograd.structure.bias_rows import (
 )
 from explainers.autograd.structure.biases import BiasFacts, are_all_tokens, facts_of_biases
 from explainers.autograd.structure.class_attention import ClassAttention, class_attention, class_attentions
+from explainers.autograd.structure.inner_order import is_row_by_row, keeps_inner_order
 from explainers.autograd.structure.token_codes import Pull
 from explainers.autograd.structure.token_links import TokenLinks, come_from_elsewhere, links_in, reached_from
 from explainers.autograd.structure.two_row_attention import TwoRowAttention, two_row_attention
@@ -68,9 +69,17 @@ from explainers.models.structure.two_rows import SourceAndWritten
 
 #: What keeps the queries, keys and values of a block from being read, though it has a map: several attentions one after the other; one map
 #: of several products, or of weights made of several softmaxes; queries or keys of another width than values, or that are not the tokens
-#: in their order; weights of other axes than batch, heads, queries and keys; weights that lie with keys before queries.
+#: in their order; weights of other axes than batch, heads, queries and keys, or of three, as torch.bmm takes them; weights that lie with
+#: keys before queries.
 NoParts = Literal[
-    "several attentions", "several products", "several softmaxes", "another width", "another order", "other axes", "keys first"
+    "several attentions",
+    "several products",
+    "several softmaxes",
+    "another width",
+    "another order",
+    "other axes",
+    "three axes",
+    "keys first",
 ]
 
 
@@ -139,9 +148,11 @@ class ModelStructure:
         behind = [] if self._is_text else class_attentions(self._nodes, self._is_alone)
         pooling = pooling_products(self._nodes, self._users)
         known = self.attention_kind.no_map or self._block_kind.no_attention
-        plan = plan_of(self._nodes, self._shaped, [*behind, *pooling], self._pull, self._pull_all, known)
+        usual = usual_products(self._nodes, self._shaped)
+        by_row = is_row_by_row(self._nodes, usual, self._pull_all)
+        plan = plan_of(self._nodes, self._shaped, usual, [*behind, *pooling], self._pull, self._pull_all, known, by_row)
         read = [*behind, *(pooling if self._layout.class_token is None else [])]  # what else pools is read from a class token
-        inner_order = not plan.keeps_order or keeps_inner_order(self._nodes, self._pull)
+        inner_order = not plan.keeps_order or by_row or keeps_inner_order(self._nodes, self._pull)
         outside = attention_outside(self._nodes, read, self._users)
         places = not are_of_no_place(self._nodes)
         how = self._nodes, self._layout, self._block_kind, self._pull
@@ -341,11 +352,24 @@ class ModelStructure:
             return "several softmaxes"
         if attention is not None and attention.is_of_other_width:
             return "another width"
+        if self._has_three_axes(block):
+            return "three axes"
         if maps[0].sources[0].dim() != len(("batch", "heads", "queries", "keys")):
             return "other axes"
         if maps[0].is_turned:
             return "keys first"
         return "other axes" if self._shaped[block] is None and softmaxes_in(self._nodes, self._nodes.blocks[block]) else None
+
+    def _has_three_axes(self, block: int) -> bool:
+        """Return whether weights meet values in a product of three axes, as of torch.bmm, in a ``block`` that has attention maps."""
+        attention = self._attentions[block]
+        if attention is not None and attention.product is not None:
+            return False
+        try:
+            products = products_of(self._nodes, self._nodes.blocks[block])
+        except Unreadable:
+            return False
+        return bool(products) and all(len(each.node.shape) == len(("batch x heads", "queries", "width")) for each in products)
 
     @property
     def maps_without_sample_axis(self) -> list[AttentionMap]:

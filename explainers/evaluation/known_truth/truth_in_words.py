@@ -67,29 +67,34 @@ def doubts(document: dict[str, Any], metric: dict[str, Any], kind: str) -> list[
     return [f"{words} ({join([titles[name] for name in about[key]])})" for words, key in _DOUBTS if about[key]]
 
 
-def advice(document: dict[str, Any]) -> list[str]:
-    """Return sentences on which metric to use, from the JSON ``document`` of a comparison with the truth.
+def usable_metrics(document: dict[str, Any], kind: str) -> list[dict[str, Any]]:
+    """Return the faithfulness metrics in ``document`` (JSON of a truth comparison) by which methods can be chosen on this ``kind`` of
+    input, the best agreement with the truth first.
 
-    First those that pass every check in every world, then those that are at least not in doubt, then those to be left alone.
+    They are not told the truth, agree with it above chance in every world of the kind for half of the methods or more, and are not in
+    doubt.
     """
-    metrics = [metric for metric in document["metrics"] if not metric["reads_marks"]]
+    worlds = [world["name"] for world in document["worlds"] if world["kind"] == kind]
+    return [
+        metric
+        for metric in metrics_without_marks(document, kind)
+        if metric["family"] == "faithfulness"
+        and all(_is_above_chance(metric["worlds"][name]) for name in worlds)
+        and not doubts(document, metric, kind)
+    ]
+
+
+def advice(document: dict[str, Any]) -> list[str]:
+    """Return sentences on which metric to use on each kind of input, from the JSON ``document`` of a comparison with the truth: the one
+    that agrees best, the next ones, and those to be left alone.
+    """
     sentences = []
-    if len(document["worlds"]) > 1:
-        passing, undoubted = (_above_chance(document, metrics, list(KINDS), first) for first in (True, False))
-        others = [metric for metric in undoubted if metric not in passing]
-        if passing:
-            best, *more = _name_with_least(document, passing, list(KINDS))
-            sentences.append(
-                f"To choose a method by one metric, take {best}. In brackets is its least agreement in any world. It puts the truth itself "
-                "first and its inverse last wherever answers come from what is marked alone, and the truth above random numbers everywhere."
-                + (f" The same holds of {join(more)}." if more else "")
-            )
-        if others:
-            sentences.append(
-                f"The next best metrics are {join(_name_with_least(document, others, list(KINDS)))}. They are above chance in every "
-                "world, and put the truth above random numbers and above its inverse. But in some world they rank a measurably less true "
-                "method above the truth itself."
-            )
+    for kind, words in KINDS.items():
+        if usable := usable_metrics(document, kind):
+            best, *others = (f"{metric['title']} ({metric['kinds'][kind]['tau']:.2f})" for metric in usable)
+            following = f" Next come {join(others[:MAX_NAMED_METRICS])}." if len(others) > 1 else ""
+            sentences.append(f"To choose a method on {words} by one metric, measure {best}: it agrees best with the truth.{following}")
+    metrics = [metric for metric in document["metrics"] if not metric["reads_marks"]]
     for kind, words in KINDS.items():
         of_kind = [(metric, about) for metric in metrics if (about := metric["controls"]["kinds"].get(kind)) is not None]
         below = [metric["title"] for metric, about in of_kind if about["below_random"] or about["below_inverted"]]
@@ -106,36 +111,6 @@ def advice(document: dict[str, Any]) -> list[str]:
                 "inverse at so many inputs."
             )
     return sentences
-
-
-def _above_chance(document: dict[str, Any], metrics: Iterable[dict[str, Any]], kinds: Sequence[str], first: bool) -> list[dict[str, Any]]:
-    """Return the ``metrics`` whose agreement with the truth is above chance in every world of ``document`` with these ``kinds`` of input,
-    and not in doubt, sorted by their lowest agreement, largest first.
-
-    With ``first`` only those that rank the truth first and its inverse last where answers come from what is marked alone.
-    """
-    worlds = [world["name"] for world in document["worlds"] if world["kind"] in kinds]
-    present_kinds = {world["kind"] for world in document["worlds"]} & set(kinds)
-    chosen = [
-        metric
-        for metric in metrics
-        if all(_is_above_chance(metric["worlds"][name]) for name in worlds)
-        and all((about := metric["controls"]["kinds"].get(kind)) is not None and (about["first"] or not first) for kind in present_kinds)
-        and not any(doubts(document, metric, kind) for kind in present_kinds)
-    ]
-    return sorted(chosen, key=lambda metric: -_lowest_agreement(document, metric, kinds))
-
-
-def _name_with_least(document: dict[str, Any], metrics: Iterable[dict[str, Any]], kinds: Sequence[str]) -> list[str]:
-    """Return the titles of ``metrics``, each followed by its lowest agreement with the truth in any world of ``document`` of these
-    ``kinds`` of input: ``MIF accuracy (0.64)``.
-    """
-    return [f"{metric['title']} ({_lowest_agreement(document, metric, kinds):.2f})" for metric in metrics]
-
-
-def _lowest_agreement(document: dict[str, Any], metric: dict[str, Any], kinds: Sequence[str]) -> float:
-    """Return the lowest agreement (tau) of ``metric`` with the truth in any world of ``document`` of these ``kinds`` of input."""
-    return min(float(metric["worlds"][world["name"]]["tau"]) for world in document["worlds"] if world["kind"] in kinds)
 
 
 def _of_world(world: dict[str, Any]) -> str:

@@ -143,7 +143,7 @@ def reproduce(
     pictures number of inputs of the first model and data set whose maps are drawn; None: as many as the protocol says; 0: none
 
     Raises ExplainerError, with advice on how to get them, if no model or no data is available; and, before anything is measured, for
-    pictures of a protocol without maps, or of data without an input of two classes.
+    pictures of a protocol without maps, or of data without an input whose classes the model knows.
     """
     if metrics and protocol.kind == "runs":
         protocol = _with_metrics(protocol, metrics)
@@ -170,7 +170,7 @@ def reproduce(
 
 def _pictures(protocol: Protocol, source: _Source, count: int, given: Mapping[str, Any]) -> tuple[Figure, ...]:
     """Draw the maps of the methods of ``protocol`` that the model of ``source`` allows, for ``count`` inputs, with the options of the
-    protocol and ``given`` ones. Raises ExplainerError if the protocol shows no maps of several classes.
+    protocol and ``given`` ones. Raises ExplainerError if the protocol shows no maps.
     """
     if not count:
         return ()
@@ -181,7 +181,8 @@ def _pictures(protocol: Protocol, source: _Source, count: int, given: Mapping[st
     lacks = missing_requirements(source.model)
     requests = {spec: parse(spec) for spec in (spec_of(row, source.model) for row in protocol.rows)}
     specs = [spec for spec, request in requests.items() if reason_against(request.method, lacks, request.options) is None]
-    return tuple(draw_pictures(source.model, source.data, specs, {**protocol.options, **source.options, **given}, count))
+    metrics = list(dict.fromkeys(measure.metric for measure in source.measures))
+    return tuple(draw_pictures(source.model, source.data, specs, metrics, {**protocol.options, **source.options, **given}, count))
 
 
 def _with_split(protocol: Protocol, split: str, data: Path | None) -> Protocol:

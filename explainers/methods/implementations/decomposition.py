@@ -65,7 +65,10 @@ def _refusal(rule: Rule) -> str | None:
             "Every token is sent through the model on its own, with attention, scales and gates held at what they were; what arrives "
             "at the answer is its score."
         ),
-        trust="Use it when sums matter: scores add up to the answer but for the biases, and sign and size can be taken at their word.",
+        trust=(
+            "Use it to see what arrives from each token alone. Its scores leave out what biases add to the answer, which can be most of "
+            "it: trust the order of parts, not the sizes."
+        ),
         fails=(
             "Holding attention constant says nothing of why it went where it went (Modarressi et al. 2023, arXiv 2306.02873). "
             "Slow. Its authors share biases among the tokens, in proportion to |z · b|, which the option biases=absdot does; a "

@@ -7,7 +7,7 @@ from torch import Tensor
 from explainers.autograd.rules import RULES
 from explainers.autograd.structure.around_attention import is_added_and_normalised, is_normalised_first
 from explainers.citation import Citation
-from explainers.methods.about import BREAKS, EPSILON, EXACT, LAYERS, About
+from explainers.methods.about import BREAKS, EPSILON, LAYERS, About
 from explainers.methods.declaration import Name, Promise
 from explainers.methods.registry import GRADIENT_ALSO, INTEGRATED, method
 from explainers.methods.specs import Option
@@ -70,7 +70,10 @@ def _note_epsilon(trace: Trace, method: str) -> None:
             "Each embedded token times the signal that came back to it. With the rules of Ali et al. this is "
             "Conservative LRP, with those of Achtibat et al. AttnLRP, with those of Edin et al. GIM."
         ),
-        trust=f"Do not trust it with the ordinary gradient. {EXACT}",
+        trust=(
+            "Do not trust it with the ordinary gradient. Under every rule it leaves out what biases add to the answer, which can be most "
+            "of it: trust the order of parts, not the sizes. FullGrad under Libra counts the biases too."
+        ),
         fails=BREAKS,
         line="How much each part itself counts for or against the answer.",
     ),
@@ -244,10 +247,16 @@ def xgradcam_plus(trace: Trace) -> MethodOutput:
             r"s_j = \sum_d x^1_{j,d} \nabla x^1_{j,d} + \sum_{b} \sum_d b_{j,d} \nabla b_{j,d}",
             r"\sum_j s_j = f \quad \text{under Libra}",
         ),
-        words="Input times gradient, and every bias times its gradient at the token where it acts: the whole account of the answer.",
-        trust=f"{EXACT} The line “sum is off by” of its plate says how far that holds.",
+        words=(
+            "Input times gradient, and every bias times its gradient at the token where it acts. Under Libra this is the whole account of "
+            "the answer."
+        ),
+        trust=(
+            "Under Libra, and no other rule, its scores add up to the answer, so their sign and size can be taken at their word. The line "
+            "“sum is off by” of its plate says how far that holds."
+        ),
         fails=f"Biases of the head have no place in the input: they go to the token that the head reads. {BREAKS}",
-        line="What each part adds to the answer, with nothing of the answer left out.",
+        line="What each part adds to the answer; under Libra nothing of the answer is left out.",
     ),
 )
 def fullgrad(trace: Trace) -> Tensor:
@@ -270,7 +279,17 @@ def fullgrad(trace: Trace) -> Tensor:
     signed=True,
     summed=True,
     named={"libra": Name("FullGrad+ · Libra", LIBRAGRAD, default=True, names_rule=True)},
-    options={"integrated": INTEGRATED},
+    promise=Promise(("libra",), "the explained number, in a model without biases", unplaced=True, only_with={"reduction": "mean"}),
+    options={
+        "integrated": INTEGRATED,
+        "reduction": Option(
+            str,
+            "sum",
+            "add the maps of all blocks up, as the paper does, or average them, as its authors' notebook on Llama does: without biases, "
+            "the mean adds up to the explained number under Libra",
+            choices=("sum", "mean"),
+        ),
+    },
     reads=("block_inputs", "bias"),
     about=About(
         formula=(r"s_j = \sum_{l=1}^{L} \sum_d x^l_{j,d} \nabla x^l_{j,d} + \sum_{b} \sum_d b_{j,d} \nabla b_{j,d}",),
@@ -287,7 +306,10 @@ def fullgrad(trace: Trace) -> Tensor:
         line="What each part adds to the answer, added up over all layers.",
     ),
 )
-def fullgrad_plus(trace: Trace) -> MethodOutput:
-    """Input times gradient summed over the inputs of all blocks, plus every bias times its gradient once."""
+def fullgrad_plus(trace: Trace, reduction: str = "sum") -> MethodOutput:
+    """Input times gradient summed over the inputs of all blocks, plus every bias times its gradient once. With the ``reduction`` "mean"
+    the terms of the blocks are averaged in place of summed: the same order of tokens where a model has no biases.
+    """
+    parts = len(trace.block_inputs) if reduction == "mean" else 1
     pairs = zip(trace.block_inputs, trace.block_input_grads, strict=True)
-    return over_blocks([(x * g).sum(-1) for x, g in pairs], rest=trace.bias)
+    return over_blocks([(x * g).sum(-1) / parts for x, g in pairs], rest=trace.bias)

@@ -13,7 +13,7 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from explainers.citation import Citation
-from explainers.errors import ExplainerError
+from explainers.errors import ExplainerError, NotInstalledError
 from explainers.installation import not_installed
 from explainers.methods.about import HIDING, About
 from explainers.methods.hidden_parts import SAMPLES, attribute_each
@@ -22,6 +22,7 @@ from explainers.methods.registry import method
 from explainers.methods.seed_correlations import group_of
 from explainers.methods.specs import Option
 from explainers.models.grids import halve_grid
+from explainers.models.superpixels import find_superpixels
 from explainers.records.trace import MethodOutput, Trace
 
 OF_PICTURE, OF_TEXT = 16, 49  # default numbers of parts
@@ -32,19 +33,15 @@ def slic_segments(pixels: Tensor, grid: tuple[int, int], most: int) -> Tensor:
     """Return the segment of each patch of a ``grid`` (rows, columns): the superpixel (by SLIC of scikit-image) that contains most of the
     patch's pixels. Segments are int64 (rows * columns,), row by row, numbered from 0 without gaps, at most ``most`` of them.
 
-    ``pixels`` (C, height, width) is the picture as the model takes it, usually normalised; its values are scaled here to run from 0 to 1.
-    Raises ExplainerError without scikit-image.
+    ``pixels`` (C, height, width) is the picture as the model takes it, usually normalised. Raises ExplainerError without scikit-image.
     """
-    try:
-        from skimage.segmentation import slic
-    except ImportError:
-        message = not_installed("segments=slic needs the package scikit-image", "segments")
-        raise ExplainerError(f"{message}, or choose segments=grid") from None
-    low, high = pixels.amin(), pixels.amax()
-    picture = ((pixels - low) / (high - low).clamp(min=torch.finfo(pixels.dtype).tiny)).permute(1, 2, 0).double().cpu().numpy()
     segments = torch.zeros(math.prod(grid), dtype=torch.long)
     for wish in range(most, 1, -1):  # SLIC takes its number of segments for a wish
-        labels = torch.from_numpy(slic(picture, n_segments=wish, start_label=0, channel_axis=-1).astype(np.int64))
+        try:
+            labels = find_superpixels(pixels, wish)
+        except NotInstalledError:
+            message = not_installed("segments=slic needs the package scikit-image", "segments")
+            raise ExplainerError(f"{message}, or choose segments=grid") from None
         covers = F.adaptive_avg_pool2d(F.one_hot(labels).permute(2, 0, 1).double(), grid)  # how much of each patch
         segments = covers.flatten(1).argmax(0).unique(return_inverse=True)[1]
         if int(segments.max()) < most:

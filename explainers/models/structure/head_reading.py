@@ -6,6 +6,7 @@ A classification token is one that the head reads in another way than the patche
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from contextlib import nullcontext
 from dataclasses import dataclass
 from typing import Any
 
@@ -17,6 +18,7 @@ from explainers.models.outputs import Forward
 from explainers.models.structure.blocks import Structure, first_tensor, trial
 from explainers.models.structure.fixed_reads import FixedReads
 from explainers.models.structure.hooks import remove_hooks_after
+from explainers.models.structure.repeated_work import RecordedBlocks
 from explainers.models.structure.watching import with_first_tensor
 
 NO_GRADIENT = (
@@ -51,7 +53,13 @@ class ReadTokens:
 
 
 def read_tokens(
-    module: nn.Module, structure: Structure, run: Forward, tensors: Mapping[str, Tensor], prefix: int | None, after: int = 0
+    module: nn.Module,
+    structure: Structure,
+    run: Forward,
+    tensors: Mapping[str, Tensor],
+    prefix: int | None,
+    after: int = 0,
+    blocks: RecordedBlocks | None = None,
 ) -> ReadTokens:
     """Find the classification token of a model, ``module``, whose blocks are in ``structure``, and what else its head reads. ``run``
     returns its logits.
@@ -59,13 +67,14 @@ def read_tokens(
     All tokens that leave the last block are made equal, and the gradients of the logits at them are compared. A mean or attention pooling
     gives all tokens the same gradient, by symmetry. A head that reads a classification token (token 0 or one after the patches) gives that
     one another gradient than the patches, which may have none. In a text this may be a token whose place differs from text to text, such as
-    the last word or the end of the text. ``tensors`` holds one sample. ``prefix`` is None for text, where token 0 may be one; so many
-    tokens of a picture are before its patches and ``after`` follow them: where there are none of either, there can be no classification
-    token.
+    the last word or the end of the text. ``tensors`` holds one sample; or several, of which the first counts, where ``blocks`` are the
+    outputs of the blocks in an earlier pass of them, which then do not run again. ``prefix`` is None for text, where token 0 may be one; so
+    many tokens of a picture are before its patches and ``after`` follow them: where there are none of either, there can be no
+    classification token.
     """
     if prefix == after == 0:
         return ReadTokens(None)
-    gradients, is_fixed = _gradient_at_last_block(module, structure, run, tensors, lambda tokens: tokens[:, :1].expand_as(tokens))
+    gradients, is_fixed = _gradient_at_last_block(module, structure, run, tensors, lambda tokens: tokens[:, :1].expand_as(tokens), blocks)
     scale = gradients.abs().max()
     if not bool(scale):
         raise ExplainerError(
@@ -84,7 +93,7 @@ def read_tokens(
             return torch.cat([tokens[:, :read], tokens.mean(1, keepdim=True), tokens[:, read + 1 :]], 1)
 
         # a head that picks the strongest token, or the like, takes no mean of them where it can have another
-        picked = _read_tokens_of(_gradient_at_last_block(module, structure, run, tensors, plain_there)[0])
+        picked = _read_tokens_of(_gradient_at_last_block(module, structure, run, tensors, plain_there, blocks)[0])
         if read in picked or not picked:
             return ReadTokens(read, read, picked - {read}, len(gradients))
         return ReadTokens(-1, read, count=len(gradients))
@@ -119,11 +128,16 @@ def _distinct_place(gradients: Tensor, heard: frozenset[int], least: Tensor, pre
 
 
 def _gradient_at_last_block(
-    module: nn.Module, structure: Structure, run: Forward, tensors: Mapping[str, Tensor], change: Callable[[Tensor], Tensor]
+    module: nn.Module,
+    structure: Structure,
+    run: Forward,
+    tensors: Mapping[str, Tensor],
+    change: Callable[[Tensor], Tensor],
+    blocks: RecordedBlocks | None,
 ) -> tuple[Tensor, bool]:
-    """Run ``module`` by ``run`` on one sample, ``tensors``, with the tokens that leave the last block of ``structure`` replaced by
-    ``change(tokens)``. Return the gradient (S, D) of a weighted sum of the logits at these tokens, and whether the head was seen to read
-    tokens at fixed places.
+    """Run ``module`` by ``run`` on ``tensors`` with the tokens that leave the last block of ``structure`` replaced by ``change(tokens)``,
+    where ``blocks`` give what they gave (None: they run). Return the gradient (S, D) of a weighted sum of the logits at these tokens of the
+    first sample, and whether the head was seen to read tokens at fixed places.
     """
     last, block_kind = structure.blocks[-1], structure.block_kind
     by_kind = not (block_kind.is_row or block_kind.is_map)
@@ -144,7 +158,7 @@ def _gradient_at_last_block(
         return block_kind.with_output_tokens(output, leaf) if by_kind else with_first_tensor(output, leaf)
 
     with remove_hooks_after([last.register_forward_hook(hook)]), trial(module):
-        with reads:
+        with reads, nullcontext() if blocks is None else blocks.replayed():
             logits = run(tensors)
         assert leaf is not None
         if not logits.requires_grad:

@@ -20,6 +20,7 @@ from explainers.models.structure.head_reading import ReadTokens, read_tokens
 from explainers.models.structure.patch_extents import covered_pixels
 from explainers.models.structure.patch_places import are_channels, order_of
 from explainers.models.structure.pixel_patches import PatchesOfPixels, grid_of
+from explainers.models.structure.repeated_work import RecordedBlocks
 from explainers.models.structure.watching import Bypass, bypass_of, covers_image, embed, sees_all_edges
 from explainers.models.structure.word_places import WordPlaces
 
@@ -60,20 +61,19 @@ def image_layout(
     ``tensors`` holds two different images, and ``answers`` the results of ``run`` for them, if known. ``dense``: the head reads the
     patches, so that no class token is looked for.
     """
-    bypass, x = bypass_of(module, structure, run, tensors, answers)
-    if bypass is not None:
-        raise ExplainerError(_BYPASSES[bypass].format(blocks=_name_of(module, structure.blocks[0])))
+    bypassed = bypass_of(module, structure, run, tensors, answers)
+    if bypassed.path is not None:
+        raise ExplainerError(_BYPASSES[bypassed.path].format(blocks=_name_of(module, structure.blocks[0])))
     if structure.block_kind.patch_places or isinstance(structure.block_kind, PatchesOfPixels):
-        return _known_layout(module, structure, run, tensors, prefix)
+        return _known_layout(module, structure, run, tensors, prefix, bypassed.blocks)
     if prefix is None and structure.grid is not None:
         prefix = 0  # a map of tokens has no room for others
     after = 0
     if prefix is None:
-        prefix, after = _unchanging(embed(module, structure, run, tensors) if x is None else x)
+        prefix, after = _unchanging(embed(module, structure, run, tensors) if bypassed.x is None else bypassed.x)
     if not 0 <= prefix < structure.tokens:
         raise ExplainerError(f"prefix={prefix} leaves no patches of the model's {structure.tokens} tokens; pass a smaller prefix=")
-    sample = {name: tensor[:1] for name, tensor in tensors.items()}
-    tokens_read = ReadTokens(None) if dense else read_tokens(module, structure, run, sample, prefix, after)
+    tokens_read = ReadTokens(None) if dense else _read_tokens_of_images(module, structure, run, tensors, prefix, after, bypassed.blocks)
     read, others = tokens_read.class_token, _other_tokens(tokens_read, prefix)
     height, width = tensors["pixel_values"].shape[-2:]
     rows, columns = structure.grid or (0, 0)
@@ -132,6 +132,20 @@ def image_layout(
         return Layout(prefix, token, grid, after=after, other_tokens=others, covered=seen, footprint=footprint)
 
     return layout_of
+
+
+def _read_tokens_of_images(
+    module: nn.Module,
+    structure: Structure,
+    run: Forward,
+    tensors: Mapping[str, Tensor],
+    prefix: int,
+    after: int,
+    blocks: RecordedBlocks | None,
+) -> ReadTokens:
+    """Return the tokens that the head of ``module`` reads for the first of several images, ``tensors``; see :func:`read_tokens`."""
+    tried = tensors if blocks is not None else {name: tensor[:1] for name, tensor in tensors.items()}
+    return read_tokens(module, structure, run, tried, prefix, after, blocks)
 
 
 _BYPASSES: dict[Bypass, str] = {
@@ -211,10 +225,17 @@ _CHANNELS_FIRST = (
 )
 
 
-def _known_layout(module: nn.Module, structure: Structure, run: Forward, tensors: Mapping[str, Tensor], prefix: int | None) -> LayoutOf:
+def _known_layout(
+    module: nn.Module,
+    structure: Structure,
+    run: Forward,
+    tensors: Mapping[str, Tensor],
+    prefix: int | None,
+    blocks: RecordedBlocks | None,
+) -> LayoutOf:
     """Return the layout function of ``module``, for blocks (in ``structure``) whose kind knows where patches lie, perhaps of several sizes:
     the grid is the one of the smallest patches. All grids must cover the whole image. ``run`` returns its logits for ``tensors``; another
-    ``prefix`` than the kind's is refused.
+    ``prefix`` than the kind's is refused. ``blocks`` are their outputs, if known.
     """
     kind, pixels = structure.block_kind, tensors["pixel_values"]
     if isinstance(kind, PatchesOfPixels):
@@ -230,7 +251,7 @@ def _known_layout(module: nn.Module, structure: Structure, run: Forward, tensors
                 f"the stream with {grid[0]} x {grid[1]} patches does not see the whole image, or not row by row: where its patches lie "
                 "is not known (one that is shown a crop, as CrossViT's with crop_scale=True, cannot be explained)"
             )
-    read = read_tokens(module, structure, run, {name: tensor[:1] for name, tensor in tensors.items()}, before)
+    read = _read_tokens_of_images(module, structure, run, tensors, before, 0, blocks)
     layout = Layout(before, read.class_token, grids[0], tuple(grids[1:]), other_tokens=_other_tokens(read, before))
     return lambda batch: layout
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from contextlib import suppress
+from dataclasses import dataclass
 from typing import Any, Literal, Protocol
 
 import torch
@@ -16,6 +17,7 @@ from explainers.models.structure.block_kinds import BlockKind
 from explainers.models.structure.block_kinds.base import floating_tensors
 from explainers.models.structure.blocks import Structure, trial
 from explainers.models.structure.hooks import in_this_thread, remove_hooks_after
+from explainers.models.structure.repeated_work import EqualHalves, RecordedBlocks
 
 
 class Enough(Exception):
@@ -107,11 +109,25 @@ def sees_all_edges(module: nn.Module, structure: Structure, run: Forward, tensor
 Bypass = Literal["around", "streams", "again"]
 
 
+@dataclass(frozen=True)
+class Bypassed:
+    """What two images whose embedded tokens x^1 are made the same show.
+
+    path    by which other path than x^1 the answer depends on the image; None if by none
+    x       x^1 (2, S, D) of the two images before that; None if the tokens cannot be replaced
+    blocks  the outputs of the blocks, all of the first image, where what follows them can run again by these; else None
+    """
+
+    path: Bypass | None
+    x: Tensor | None = None
+    blocks: RecordedBlocks | None = None
+
+
 def bypass_of(
     module: nn.Module, structure: Structure, run: Forward, tensors: Mapping[str, Tensor], answers: Tensor | None = None
-) -> tuple[Bypass | None, Tensor | None]:
+) -> Bypassed:
     """Find by which other path than the embedded tokens x^1 the answer depends on the image, if any: two images whose x^1 are made the same
-    get different answers. The second value is x^1 (2, S, D) of the two images, None if the tokens cannot be replaced.
+    get different answers.
 
     ``structure`` holds the blocks of ``module``; ``answers`` is the result of ``run`` for ``tensors``, the unchanged images; None: not
     known yet.
@@ -139,13 +155,18 @@ def bypass_of(
         path = "streams" if _differ(*replaced, x) else path
         return replaced
 
+    recorded = RecordedBlocks(structure.blocks)
     with trial(module):
         apart = (run(tensors) if answers is None else answers).diff(dim=0).abs().max()
-        with remove_hooks_after([entry.register_forward_pre_hook(hook, with_kwargs=True)]):
-            still_apart = run(tensors).diff(dim=0).abs().max()
+        # from the replaced tokens on, both samples are the same unless the image takes another path
+        with remove_hooks_after([entry.register_forward_pre_hook(hook, with_kwargs=True), *recorded.hooks()]), EqualHalves():
+            replaced_answers = run(tensors)
     if is_out_of_reach:
-        return None, None  # nothing was replaced: what reads the tokens says why
-    return (path if bool(0 < 1e-3 * apart < still_apart) else None), x
+        return Bypassed(None)  # nothing was replaced: what reads the tokens says why
+    still_apart = replaced_answers.diff(dim=0).abs().max()
+    if bool(0 < 1e-3 * apart < still_apart):
+        return Bypassed(path, x)
+    return Bypassed(None, x, recorded if recorded.give(module, run, tensors, replaced_answers) else None)
 
 
 def _differ(args: Any, kwargs: Any, x: Tensor) -> bool:

@@ -18,7 +18,7 @@ from explainers.collection.labels import unknown_labels_in_words
 from explainers.collection.relied_words import ReliedWords, find_relied_words
 from explainers.collection.shared_places import SharedPlace
 from explainers.collection.slices.report import SLICES_PAGE, rows_of_slices
-from explainers.collection.suspicion import FLAGS, SLICES_FIRST_IN_WORDS, SUSPICION_IN_WORDS
+from explainers.collection.suspicion import FLAGS, SLICES_FIRST_IN_WORDS
 from explainers.collection.table import CollectionTable, RowFilter, Space
 from explainers.errors import ExplainerError
 from explainers.json_records import Record, describe, schema_of
@@ -202,6 +202,8 @@ def about(collection_id: CollectionId, services: Use, visitor: Who) -> DocumentR
     table, record = services.shelf.table(shelved), shelved.record
     held = services.registry.find_weights(record.get("weights_digest"), shelved.model, visitor)
     values_of = {name: sorted({row["own_columns"][name] for row in table.rows if name in row["own_columns"]}) for name in table.own_columns}
+    # of pictures without masks it is worth saying that masks would add a reason
+    offered = table.readings.known_flags() | ({"off_object"} if shelved.record.get("input_kind") == "image" else set())
     document = CollectionAbout(
         entry=shelved.entry(),
         methods=list(record["methods"]),
@@ -210,8 +212,8 @@ def about(collection_id: CollectionId, services: Use, visitor: Who) -> DocumentR
         page=_page_of(shelved),
         model=None if held is None else held.name,
         reason=_reason_against_opening(shelved, has_model=held is not None),
-        suspicion=_suspicion_in_words(bool(_rows_of_slices(shelved, services, visitor))),
-        flags=[CollectionFlag(name, *FLAGS[name], int(has.sum())) for name, has in table.flags.items()],
+        suspicion=_suspicion_in_words(table.readings.in_words(), has_slices=bool(_rows_of_slices(shelved, services, visitor))),
+        flags=[CollectionFlag(name, *FLAGS[name], int(has.sum())) for name, has in table.flags.items() if name in offered],
         shared_places=table.shared_places,
         labels=table.values("label")[:MAX_VALUES],
         answers=table.values("answer")[:MAX_VALUES],
@@ -246,8 +248,8 @@ def _rows_of_slices(shelved: ShelvedCollection, services: Services, visitor: Vis
     return frozenset() if page is None else rows_of_slices(page.parent)
 
 
-def _suspicion_in_words(has_slices: bool) -> str:
-    return f"{SLICES_FIRST_IN_WORDS}{SUSPICION_IN_WORDS[0].lower()}{SUSPICION_IN_WORDS[1:]}" if has_slices else SUSPICION_IN_WORDS
+def _suspicion_in_words(sentence: str, *, has_slices: bool) -> str:
+    return f"{SLICES_FIRST_IN_WORDS}{sentence[:1].lower()}{sentence[1:]}" if has_slices and sentence else sentence
 
 
 def _reason_against_slices(shelved: ShelvedCollection, table: CollectionTable, services: Services, *, has_model: bool) -> str | None:

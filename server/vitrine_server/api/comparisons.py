@@ -11,7 +11,7 @@ from fastapi.responses import Response
 from torch import Tensor
 
 from explainers.analysis.agreement import agreement_of
-from explainers.analysis.agreement_sentence import outlined_sentence, sentence_of, title_map, words_of
+from explainers.analysis.agreement_sentence import outlined_atom_sentence, outlined_sentence, sentence_of, title_map, words_of
 from explainers.analysis.regions import THRESHOLD, Regions, refuse_without_winner, regions_of
 from explainers.errors import ExplainerError
 from explainers.methods.registry import is_control
@@ -40,8 +40,8 @@ def agreement(explanation_id: ExplanationId, services: Use, target: str | None =
 
     ``target`` is a label, by default the first. ``methods`` are ordered so that similar ones are neighbours; ``correlations`` has rows and
     columns in that order, null for a map with the same score everywhere. ``sentence`` says in words what the maps have in common, without
-    the control; "" if there is nothing to say. ``outline`` has the patches of the part of a picture that
-    most maps mark, none where there is no such part.
+    the control; "" if there is nothing to say. ``outline`` has the patches of the part of a picture that most maps mark, or the atom of a
+    molecule at which most are strongest; none where there is no such part.
     """
     document = find_document(explanation_id, services)
     label = str(find_target(document, target)["label"])
@@ -64,7 +64,7 @@ def _sum_up(document: dict[str, Any], label: str, maps: dict[str, Tensor]) -> tu
         return outlined_sentence(shown, (grid[0], grid[1]))
     read = read_for(document, label)
     if "molecule" in read:
-        return sentence_of(shown, are_atoms=True), []
+        return outlined_atom_sentence(shown, [word["text"] for word in read["words"]])
     return sentence_of(shown, words=words_of(read["tokens"], read["words"])), []
 
 

@@ -97,7 +97,8 @@ def _document(runs: list[RunReport], problems: list[str]) -> dict[str, Any]:
         document, ranking = run.to_json(), ranking_of_run(run)
         said = sentences(None if ranking is None else verdict_in_words(ranking))
         metrics = [{**metric, **truth_of(truth, metric["name"], document["kind"])} for metric in document["metrics"]]
-        return {**document, "metrics": metrics, "sentences": said, "ranked_by": None if ranking is None else ranking.metric["name"]}
+        decides = {"ranked_by": None, "why": None} if ranking is None else {"ranked_by": ranking.metric["name"], "why": ranking.why}
+        return {**document, "metrics": metrics, "sentences": said, **decides}
 
     return {"runs": [run_document(run) for run in runs], "truth": truth, "claims": claims, "problems": problems}
 

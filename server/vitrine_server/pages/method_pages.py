@@ -17,8 +17,10 @@ from explainers.methods.about import SYMBOLS
 from explainers.methods.declaration import Method
 from vitrine_server import registries
 from vitrine_server.http.problems import Problem, suggestion
+from vitrine_server.method_figures import figures_of
 from vitrine_server.method_ranking import method_rankings, ranking_for
-from vitrine_server.run_reports import figures_of, folders_of_runs, read_run_reports
+from vitrine_server.metric_truth import models_of_known_truth
+from vitrine_server.run_reports import folders_of_runs, read_run_reports
 from vitrine_server.services import Use
 from vitrine_server.verdicts import on_photos, verdicts
 
@@ -96,6 +98,7 @@ def add_method_pages(app: FastAPI, templates: Environment, shared: Callable[[], 
         runs, _ = read_run_reports(folders_of_runs(services.settings.runs, services.runs.folder))
         shipped = [result for result in runs if result.shipped]
         specs = [name, *(f"{name}:{rule}" for rule in method["rules"])]
+        measured = verdicts(specs, method_rankings(), shipped)
         papers = list({pair["paper"]: None for pair in method["pairs"] if pair["paper"] and not pair["reason"]})
         return HTMLResponse(
             template.render(
@@ -104,8 +107,9 @@ def add_method_pages(app: FastAPI, templates: Environment, shared: Callable[[], 
                 title=method["title"],
                 method=method,
                 about=about(name),
-                verdict=on_photos(specs, ranking_for("image")),
-                verdicts=verdicts(specs, method_rankings(), shipped),
+                verdicts_on_photos={pair["spec"]: on_photos(pair["spec"], specs, ranking_for("image")) for pair in method["pairs"]},
+                verdicts=measured,
+                test_models=[model for model in models_of_known_truth() if any(model in verdict.text for verdict in measured)],
                 refused=refusals_of(METHODS[name]) if method["rules"] else [],
                 figures=figures_of(name, method["rules"], runs),
                 papers=[link_papers(paper) for paper in papers],

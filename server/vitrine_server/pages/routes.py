@@ -16,7 +16,9 @@ from starlette.datastructures import URL
 
 from explainers.installation import DISTRIBUTION, package_version
 from vitrine_server.http.problems import Problem
+from vitrine_server.http.visitors import visitor_of
 from vitrine_server.method_ranking import recommended_spec
+from vitrine_server.metric_truth import models_of_known_truth
 from vitrine_server.pages.embed import add_embedding
 from vitrine_server.pages.first_answers import first_answers
 from vitrine_server.pages.login import LOGIN_PROBLEMS, add_login, next_page
@@ -110,7 +112,14 @@ def add_pages(app: FastAPI, settings: Settings) -> None:
             sample = _first_picture(services.samples, settings)
             addresses = first_answers(path, request.query_params, services)
             text = templates.get_template(template).render(
-                shared(), path=entry, title=title, sample=sample, first=addresses, recommended=_recommended(sample)
+                shared(),
+                path=entry,
+                title=title,
+                sample=sample,
+                first=addresses,
+                recommended=_recommended(sample),
+                test_models=models_of_known_truth(),
+                is_alone=visitor_of(request).is_alone,
             )
             return HTMLResponse(text)
 

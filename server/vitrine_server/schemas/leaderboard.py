@@ -50,6 +50,7 @@ class ServedRun(Schema):
     protocol: list[str] = Field(description="How was measured, a sentence each.")
     sentences: list[str] = Field(description="What to trust, what is no better than chance, how sure that is.")
     ranked_by: str | None = Field(description="The metric that ranks its methods; null where none says which map is better.")
+    why: str | None = Field(description="Why this metric decides, and how far it may be believed; null where none does.")
     methods: list[RunMethod]  # type: ignore[valid-type]  # it is made of a record
     metrics: list[RunMetric]  # type: ignore[valid-type]
 

@@ -58,4 +58,7 @@ def counterfactual(subject: Subject, wanted: CounterfactualRequest) -> dict[str,
     keep = torch.ones(1, removal.tokens, dtype=torch.bool)
     place = {index: i for i, index in enumerate(counterfactuals.content_indices(shown, removal.tokens))}
     keep[0, [place[index] for part in outcome.hidden for index in part]] = False
-    return {**outcome.to_json(), "top": top_classes(output, removal.logits(keep, subject.before_pass)[0], subject.labels)}
+    whole, without = removal.logits(torch.cat([torch.ones_like(keep), keep]), subject.before_pass)
+    top, probabilities = top_classes(output, without, subject.labels), output.probabilities(whole)
+    before = {**outcome.before, **{entry["label"]: float(probabilities[entry["index"]]) for entry in top}}
+    return {**outcome.to_json(), "before": before, "top": top}

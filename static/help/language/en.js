@@ -19,7 +19,7 @@ export default {
     "This is the picture as the model saw it. The maps explain “{answer}”. Give another picture or choose another class, and all maps are computed again.",
   "plate.title": "A plate",
   "plate.signed":
-    "Each plate is the map of one method; the answer is “{answer}”. {method} shows what speaks for “{answer}” in red; what speaks against it would be blue. Its rank, its time and its notes open under i; “!” stands where its order is in doubt.",
+    "Each plate is the map of one method; the answer is “{answer}”. {method} shows what speaks for “{answer}” in red, and what speaks against it in blue. Its rank, its time and its notes open under i; “!” stands where its order is in doubt.",
   "plate.unsigned":
     "Each plate is the map of one method; the answer is “{answer}”. {method} shows strength alone: the brighter a part, the more it counts, for “{answer}” or against it. Its rank, its time and its notes open under i; “!” stands where its order is in doubt.",
   "hold.title": "Point and hold",

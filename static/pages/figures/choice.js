@@ -45,7 +45,8 @@ export class RunChoice {
     this.runs = runs;
     this.onRun = onRun;
     /** @param {RunReport} run */
-    const titleOf = ({ plan }) => models.find(({ name }) => name === plan.model)?.title ?? plan.model;
+    const titleOf = ({ plan, shipped }) =>
+      models.find(({ name }) => name === plan.model)?.title ?? `${plan.model}${shipped ? " (test model)" : ""}`;
     this.names = new Map(runs.map((run) => [run, nameOf(run, titleOf(run))]));
   }
 

@@ -1,7 +1,7 @@
 // The plot of a ranking: a row a method with its value and interval on one scale, ties first, chance as a line.
 
 import { count, el } from "../../core/dom.js";
-import { ARROWS, shortly } from "./values.js";
+import { ARROWS, shortly, variantPage } from "./values.js";
 
 /** @import { PlacedMethod, RunSummary } from "../../core/schemas.js" */
 
@@ -51,6 +51,17 @@ export function groupsOf({ places, random }) {
 }
 
 /**
+ * Say which of the methods that tie for first no page recommends, as their maps depend on the other prompts; "" where
+ * there is none.
+ * @param {{group: string, comparing: boolean, title: string}[]} members
+ * @returns {string}
+ */
+export function notRecommended(members) {
+  const titles = members.filter(({ group, comparing }) => group === "first" && comparing).map(({ title }) => title);
+  return titles.length ? `. Not recommended: ${titles.join("; ")}, as it depends on them` : "";
+}
+
+/**
  * The place of a label: centred on its line, but inside the plot near its ends.
  * @param {number} share
  */
@@ -78,7 +89,7 @@ function row(place, { metric, random }, ends) {
   return el(
     "tr",
     { data: { spec }, title: `${title} (${spec}): ${rank} of ${of}` },
-    el("th", { scope: "row" }, el("a", { href: `/methods/${readout}` }, title)),
+    el("th", { scope: "row" }, el("a", { href: variantPage(readout, spec) }, title)),
     el("td", { class: "track" }, marks),
     el("td", { class: "num" }, `${shortly(value, metric.unit)}${unit} `, el("span", { class: "quiet" }, interval)),
   );
@@ -130,7 +141,7 @@ export function placesTable(ranking) {
     el(
       "tbody",
       { data: { group: members[0].group } },
-      el("tr", { class: "group" }, el("th", { scope: "rowgroup", colSpan: 3 }, heading)),
+      el("tr", { class: "group" }, el("th", { scope: "rowgroup", colSpan: 3 }, heading + notRecommended(members))),
       members.map((place) => row(place, ranking, ends)),
     ),
   );

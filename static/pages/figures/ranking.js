@@ -1,7 +1,7 @@
 // On the Leaderboard page: what a ranking means, in sentences, with the maps of the methods to trust next to its plot.
 
 import { el, unbroken } from "../../core/dom.js";
-import { dateInWords, shortly } from "./values.js";
+import { dateInWords, shortly, variantPage } from "./values.js";
 
 /**
  * @import { Model, RunSummary } from "../../core/schemas.js"
@@ -10,6 +10,8 @@ import { dateInWords, shortly } from "./values.js";
 
 /** @type {{[kind: string]: string}} */
 const KINDS = { image: "On photos", clip: "On prompts", text: "On reviews", molecule: "On molecules" };
+
+const TESTED = /known truth/; // what the page of all figures shows in full
 
 /**
  * Return whether the weights of a loaded model are others than those that were measured.
@@ -38,9 +40,9 @@ export function tieLine({ places, metric, second }) {
   if (first.length < 2 && !second) return "";
   const isOdd = behind.some((value) => first.some((tied) => value > tied));
   const odd = isOdd ? ", so one with a better value can still be behind" : "";
-  const tie = "Methods tie where their difference on the same inputs may be chance";
+  const tie = "Methods tie where their difference may be chance";
   return second
-    ? `${tie}. To tie for first, a method must also be among the best by “${second.title}”${odd}. ${second.line}`
+    ? `${tie}. To be first, a method must also be among the best by “${second.title}”${odd}. ${second.line}`
     : `${tie}${odd}.`;
 }
 
@@ -49,7 +51,7 @@ export function tieLine({ places, metric, second }) {
  * @param {RunSummary} ranking
  * @param {Model[]} models
  */
-function facts({ metric, second, random, model, measured, date, weights_digest, places }, models) {
+function facts({ metric, why, second, random, model, measured, date, weights_digest, places }, models) {
   const unit = metric.unit === "share" ? "\u2009%" : "";
   const chance = random === null ? "" : ` Chance: ${shortly(random, metric.unit)}${unit}.`;
   const title = models.find(({ name }) => name === model)?.title ?? model;
@@ -57,6 +59,12 @@ function facts({ metric, second, random, model, measured, date, weights_digest, 
   const isOld = isOfEarlierModel({ model, weights_digest }, models);
   return [
     el("p", {}, el("strong", {}, `${metric.title}: `), unbroken(`${metric.line}${chance}`)),
+    el(
+      "p",
+      { class: "why" },
+      unbroken(`${why} `),
+      TESTED.test(why) ? el("a", { href: "/leaderboard/figures#truth" }, "How this was tested") : null,
+    ),
     ties ? el("p", {}, unbroken(ties)) : null,
     el("p", {}, `Measured with ${title} on ${measured}${date ? `, ${dateInWords(date)}` : ""}.`),
     isOld ? el("p", { class: "warn" }, "The model has changed since: its methods may rank otherwise now.") : null,
@@ -78,7 +86,7 @@ export function drawRanking(place, kind, ranking, { models, gallery }, plot) {
       "li",
       { data: { spec: entry.spec } },
       gallery.thumbnail(kind, entry.spec, entry.signed, entry.title),
-      el("p", {}, el("a", { href: `/methods/${entry.readout}` }, entry.title)),
+      el("p", {}, el("a", { href: variantPage(entry.readout, entry.spec) }, entry.title)),
     ),
   );
   const label = gallery.labelOf(kind);

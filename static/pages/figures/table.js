@@ -6,11 +6,12 @@ import { csvButton, runRows } from "../../export/csv.js";
 import { stem } from "../../export/titles.js";
 import { remember, remembered } from "./address.js";
 import { showExamples } from "./examples.js";
-import { ARROWS, shown, truthInWords, unitOf } from "./values.js";
+import { ARROWS, shown, truthInWords, unitOf, variantPage } from "./values.js";
 
 /** @import { RunFigure, RunMetric, RunReport } from "../../core/schemas.js" */
 
 const BETTER = { higher: "higher is better", lower: "lower is better" };
+const MOST_COLUMNS = 4; // before all are asked for
 const BAR = { width: 76, height: 8 };
 
 /**
@@ -137,6 +138,51 @@ function truthMark({ truth, doubts }) {
   );
 }
 
+/**
+ * The metrics of a run, the one that decides first; of many, the first few and those that the address names, unless all
+ * are asked for.
+ * @param {RunReport} run
+ */
+function columnsOf(run) {
+  const metrics = [...run.metrics].sort((a, b) => Number(b.name === run.ranked_by) - Number(a.name === run.ranked_by));
+  if (remembered("columns") === "all" || metrics.length <= MOST_COLUMNS + 1) return metrics; // one more needs no button
+  const named = [remembered("sort"), remembered("metric")];
+  return metrics.filter((metric, i) => i < MOST_COLUMNS || named.includes(metric.name));
+}
+
+/**
+ * Show in one line each what the columns say, and a button for the columns that are left out.
+ * @param {RunReport} run
+ * @param {RunMetric[]} metrics those that are shown
+ */
+function showMeanings(run, metrics) {
+  const entry = (/** @type {RunMetric} */ metric) =>
+    el(
+      "div",
+      {},
+      el("dt", {}, metric.title, metric.name === run.ranked_by ? el("span", { class: "quiet" }, " decides") : null),
+      el("dd", {}, metric.line),
+    );
+  byId("meanings").replaceChildren(...metrics.slice(0, MOST_COLUMNS + 1).map(entry)); // all are under “The metrics, exactly”
+  const all = () => {
+    remember({ columns: "all" });
+    drawTable(run);
+    byId("figures").focus();
+  };
+  const left = run.metrics.length - metrics.length;
+  byId("more-columns").replaceChildren(
+    ...(left
+      ? [
+          el(
+            "button",
+            { type: "button", class: "act plain", on: { click: all } },
+            `Show all ${run.metrics.length} metrics`,
+          ),
+        ]
+      : []),
+  );
+}
+
 /** @param {RunReport} run */
 function table(run) {
   const column = remembered("sort") ?? run.ranked_by ?? run.metrics[0].name;
@@ -174,8 +220,8 @@ function table(run) {
       metric ? truthMark(metric) : null,
     );
   };
-  // the metric that decides comes first
-  const metrics = [...run.metrics].sort((a, b) => Number(b.name === run.ranked_by) - Number(a.name === run.ranked_by));
+  const metrics = columnsOf(run);
+  showMeanings(run, metrics);
   const heads = [
     head("method", "Method", "Sort by name"),
     ...metrics.map((metric) =>
@@ -198,8 +244,7 @@ function table(run) {
     const name = el(
       "th",
       { scope: "row" },
-      el("a", { href: `/methods/${readout}` }, title),
-      el("code", {}, spec),
+      el("a", { href: variantPage(readout, spec), title: spec }, title),
       el("span", { class: "quiet" }, [by, year].filter(Boolean).join(", ")),
     );
     return el(
@@ -218,7 +263,7 @@ function table(run) {
  */
 export function drawTable(run) {
   byId("figures").replaceChildren(table(run));
-  const muted = run.metrics.filter((metric) => metric.cannot_tell);
+  const muted = columnsOf(run).filter((metric) => metric.cannot_tell);
   byId("undecided").replaceChildren(
     ...muted.map((metric) => el("li", {}, el("strong", {}, metric.title), `, in grey: ${metric.cannot_tell}`)),
   );
@@ -228,5 +273,5 @@ export function drawTable(run) {
     () => stem(run.id),
     (problem) => reportProblem(problem, byId("status")),
   );
-  byId("status").after(take);
+  byId("more-columns").append(take);
 }

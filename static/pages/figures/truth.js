@@ -7,13 +7,21 @@ import { truthInWords } from "./values.js";
 /** @import { ControlsInWorld, MetricOnTruth, MetricTruth, TruthInWorld, TruthOfKind, TruthWorld } from "../../core/schemas.js" */
 
 const RANKED =
-  "The leaderboard ranks by symmetric relevance gain, although comprehensiveness agrees better with the truth in these worlds. The reason: comprehensiveness only tests whether the answer breaks when what a map marks is hidden. The gain also tests whether the answer holds when the rest is hidden.";
+  "Each run ranks its methods by the metric that agrees best with the truth among those that it measured. Where none of them was tested, symmetric relevance gain decides, else segmentation AP.";
 const ABOUT =
   "In these test worlds we know what an answer comes from, such as the pixels of a drawn thing. The true order puts the methods first whose maps show it best. A metric that can be believed ranks methods in the same order. Kendall's tau is 1 for the same order, 0 for chance, −1 for the reverse; the interval is over inputs.";
 const LIMITS =
   "The worlds are toys with small models and few inputs; other models and data may differ. A metric in doubt may only need more inputs.";
 const CONTROLS =
-  "The truth itself is a map of 1 on the marked tokens and 0 elsewhere; its inverse is the reverse. A metric that knows the truth ranks the first above every method that is measurably less true. It ranks the inverse below every method. For scenes this is no proof: a model may look at only a part of a thing.";
+  "The truth itself is a map of 1 on the marked tokens and 0 elsewhere; its inverse is the reverse. A metric that knows the truth ranks the first above every method that is measurably less true. It ranks the inverse below every method.";
+/**
+ * Say which worlds are left out of what a metric says of the truth itself.
+ * @param {TruthWorld[]} worlds
+ */
+const leftOut = (worlds) =>
+  worlds.length
+    ? ` ${worlds.map(({ dataset }) => dataset).join(", ")} does not count for this: the outline of a thing is known, but a model may look at a part of it.`
+    : "";
 /** @type {{[kind: string]: string}} */
 const KINDS = { image: "pictures", text: "sentences" };
 
@@ -37,14 +45,20 @@ function choiceOf(figure, { methods }) {
 }
 
 /**
- * Show the ranks that a metric gives the truth itself and its inverse in a world.
+ * Show the ranks that a metric gives the truth itself and its inverse in a world; the outline, where it may not be the
+ * truth.
  * @param {ControlsInWorld | null} controls
+ * @param {TruthWorld} world
  */
-function placesOf(controls) {
+function placesOf(controls, { marks_alone: isTruth }) {
   if (!controls) return null;
   const { truth, truth_inverted: inverted } = controls.places;
   const inverse = inverted ? `, inverse ${inverted.place} of ${inverted.of + 1}` : "";
-  return el("span", { class: "places" }, `truth ${truth.place} of ${truth.of + 1}${inverse}`);
+  return el(
+    "span",
+    { class: "places" },
+    `${isTruth ? "truth" : "outline"} ${truth.place} of ${truth.of + 1}${inverse}`,
+  );
 }
 
 /**
@@ -90,7 +104,7 @@ function row(metric, kinds, worlds) {
       cell(
         metric.worlds[world.name],
         choiceOf(metric.worlds[world.name], world),
-        placesOf(metric.controls.worlds[world.name]),
+        placesOf(metric.controls.worlds[world.name], world),
       ),
     ),
   );
@@ -106,7 +120,9 @@ export function showTruth({ worlds, metrics, advice, sentences }) {
   const rank = (metric) => -Math.max(...kinds.map((kind) => metric.kinds[kind]?.tau ?? -2));
   const sorted = [...metrics].sort((a, b) => rank(a) - rank(b));
   const agreements = kinds.map((kind) => `On ${KINDS[kind]}`);
-  const heads = ["Metric", ...agreements, "The truth itself", ...worlds.map((world) => world.dataset)];
+  const outlines = worlds.filter((world) => !world.marks_alone);
+  const without = outlines.length ? ` (without ${outlines.map(({ dataset }) => dataset).join(", ")})` : "";
+  const heads = ["Metric", ...agreements, `The truth itself${without}`, ...worlds.map((world) => world.dataset)];
   const table = el(
     "table",
     {},
@@ -130,17 +146,21 @@ export function showTruth({ worlds, metrics, advice, sentences }) {
   place.querySelector("section").replaceChildren(
     el("p", {}, ABOUT),
     el("h3", {}, "Which metric to use"),
-    el("p", {}, RANKED),
     ...advice.map((sentence) => el("p", { class: "advice" }, sentence)),
+    el("p", {}, RANKED),
     el("p", {}, LIMITS),
     el("h3", {}, "Each metric"),
-    el("p", {}, CONTROLS),
+    el("p", {}, `${CONTROLS}${leftOut(outlines)}`),
     el("div", { class: "scroll", tabIndex: 0, role: "region", "aria-label": "Metrics against the truth" }, table),
-    el("h3", {}, "What was found"),
     el(
-      "ul",
-      {},
-      sentences.map((sentence) => el("li", {}, sentence)),
+      "details",
+      { class: "aside" },
+      el("summary", {}, "What was found, world by world"),
+      el(
+        "ul",
+        {},
+        sentences.map((sentence) => el("li", {}, sentence)),
+      ),
     ),
   );
 }

@@ -44,6 +44,15 @@ export const unitOf = (metric) => (metric.unit === "share" ? " %" : "");
 export const truthInWords = ({ tau, low, high, methods, of }) =>
   `${tau.toFixed(2)} (${low.toFixed(2)} to ${high.toFixed(2)}${methods < of ? `; ${methods} of ${of} methods` : ""})`;
 
+/**
+ * The address of the page of a method, with the rule of a spec chosen.
+ * @param {string} readout
+ * @param {string} spec
+ * @returns {string}
+ */
+export const variantPage = (readout, spec) =>
+  `/methods/${readout}?${new URLSearchParams({ rule: spec.split("?")[0] })}`;
+
 const MONTHS = ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"];
 
 /**

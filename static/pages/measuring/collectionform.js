@@ -107,6 +107,7 @@ export class CollectionForm {
     const [isSent, isWritten] = [SENT, WRITTEN].map((name) => this.dataset.value === name);
     this.sent.place.hidden = !isSent;
     this.written.place.hidden = !isWritten;
+    byId("drop-here").hidden = isWritten;
     // all texts that are written are asked, and none has a label
     for (const field of [this.inputs, this.judged]) if (field) field.hidden = isWritten;
     this.begin.disabled = isSent ? !this.sent.about : isWritten && !this.written.isReady;

@@ -112,7 +112,8 @@ def test_a_figure_has_the_warning_of_a_map_that_cannot_be_trusted(desk: Visit, t
     assert [attribution["readout"] for attribution in doubtful] == ["rise"]
     words = said(ET.parse(take(desk, desk.page.locator("#export .menu"), "SVG of the whole figure", tmp_path)).getroot())
     assert words.count("! ") == 1
-    assert "! " + doubtful[0]["notes"][0].split(" ")[0] in words
+    assert f"! {doubtful[0]['title']}" in words
+    assert doubtful[0]["notes"][0].split(" ")[0] in words
 
 
 def test_the_figure_is_named_for_the_methods_in_it(desk: Visit, tmp_path: Path) -> None:

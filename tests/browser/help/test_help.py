@@ -337,7 +337,7 @@ def test_the_visit_quotes_the_answer_covers_nothing_it_speaks_of_and_ends_with_a
 
 def test_the_visit_explains_red_and_blue_at_a_plate_that_has_them(desk: Visit) -> None:
     for methods, said, unsaid in (
-        ("rollout&methods=fullgrad_plus:libra", "in red; what speaks against", "strength alone"),
+        ("rollout&methods=fullgrad_plus:libra", "in red, and what speaks against it in blue", "strength alone"),
         ("rollout&methods=random", "strength alone", "red"),
     ):
         page = desk.open(f"/image?model=scenes-vit&methods={methods}")

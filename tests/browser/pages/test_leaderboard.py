@@ -15,6 +15,7 @@ from tests.browser.support.serving import played
 from tests.browser.support.visit import Visit, visit
 from tests.server.support.gated_models import STEPS, GatedModels
 from tests.support.made_up_run import texts, write_run
+from vitrine_server.metric_lines import LINES
 
 FIGURES = "/leaderboard/figures"
 FIRST = f"{FIGURES}?run=first"
@@ -62,12 +63,12 @@ def test_a_value_of_fewer_inputs_says_of_how_many(desk: Visit) -> None:
 def test_columns_sort_best_first_and_back(desk: Visit) -> None:
     page = desk.open(FIRST, maps=False)
     page.locator("#figures tbody tr").first.wait_for()
-    assert order(page) == ["rollout", "fullgrad:libra", "random"]  # by the metric that decides
-    page.get_by_role("columnheader", name="MIF accuracy").get_by_role("button").click()
-    assert order(page) == ["fullgrad:libra", "rollout", "random"]
-    expect(page.get_by_role("columnheader", name="MIF accuracy")).to_have_attribute("aria-sort", "descending")
+    assert order(page) == ["fullgrad:libra", "rollout", "random"]  # by the metric that decides, as it is not told the truth
+    page.get_by_role("columnheader", name="Segmentation AP").get_by_role("button").click()
+    assert order(page) == ["rollout", "fullgrad:libra", "random"]
+    expect(page.get_by_role("columnheader", name="Segmentation AP")).to_have_attribute("aria-sort", "descending")
     page.keyboard.press("Enter")  # the focus stays on the heading
-    assert order(page) == ["random", "rollout", "fullgrad:libra"]
+    assert order(page) == ["random", "fullgrad:libra", "rollout"]
     page.get_by_role("columnheader", name="Completeness error").get_by_role("button").click()
     assert order(page)[0] == "fullgrad:libra"  # the others have no value
     expect(page.get_by_role("columnheader", name="Completeness error")).to_have_attribute("aria-sort", "ascending")
@@ -90,10 +91,14 @@ def test_each_metric_has_its_mark_which_leads_to_what_metrics_are_worth(desk: Vi
         f"agrees with known truth: {truth[name]['tau']:.2f} {truth[name]['low']:.2f} to {truth[name]['high']:.2f}{in_doubt[name]}"
         for name in ("mif", "ap")
     )
-    expect(marks).to_have_text([of_ap, of_mif, re.compile("truth")])  # the metric that decides first
+    expect(marks).to_have_text([of_mif, re.compile("truth"), of_ap])  # the metric that decides first
+    expect(page.locator("#why")).to_contain_text(f"it agrees best with known truth ({truth['mif']['tau']:.2f} of 1)")
+    expect(page.locator("#meanings dt").first).to_have_text("MIF accuracy decides")
+    expect(page.locator("#meanings dd").first).to_have_text(LINES["mif"])
     marks.first.click()
     section = page.locator("#truth")
     expect(section).to_be_in_viewport()
+    section.locator("details summary").click()
     expect(section.get_by_role("listitem")).to_have_text(document["truth"]["sentences"])
     expect(section.locator(".advice")).to_have_text(document["truth"]["advice"])
     doubtful = next(metric for metric in of_metrics.values() if metric["doubts"]["image"])
@@ -102,7 +107,8 @@ def test_each_metric_has_its_mark_which_leads_to_what_metrics_are_worth(desk: Vi
     expect(mif).to_contain_text(f"{truth['mif']['tau']:.2f} ({truth['mif']['low']:.2f} to {truth['mif']['high']:.2f})")
     (world, *_) = document["truth"]["worlds"]
     itself, inverse = (of_metrics["mif"]["controls"]["worlds"][world["name"]]["places"][name] for name in ("truth", "truth_inverted"))
-    places = f"truth {itself['place']} of {itself['of'] + 1}, inverse {inverse['place']} of {inverse['of'] + 1}"
+    assert not world["marks_alone"]  # there the outline need not be the truth
+    places = f"outline {itself['place']} of {itself['of'] + 1}, inverse {inverse['place']} of {inverse['of'] + 1}"
     expect(mif.get_by_text(places).first).to_be_visible()
     of_world = next(metric for metric in document["truth"]["metrics"] if metric["name"] == "mif")["worlds"][world["name"]]
     expect(mif.get_by_title(f"by truth that is {of_world['first_place']} of {len(world['methods'])}").first).to_be_visible()
@@ -267,6 +273,11 @@ def test_a_task_is_one_screen_of_three_sentences_maps_and_a_plot(desk: Visit, ta
     expect(value).to_contain_text(f"{100 * first['value']:.1f}")
     expect(value).to_contain_text(f"{100 * first['low']:.1f} to {100 * first['high']:.1f}")
     expect(page.locator(".facts")).to_contain_text(said["metric"]["line"])
+    expect(page.locator(".facts .why")).to_contain_text(said["why"])
+    compared = [place["title"] for place in said["places"] if place["comparing"] and place["group"] == "first"]
+    assert compared == (["MaskCLIP, minus the other prompts"] if task == "clip" else [])
+    heading = f"Not recommended: {compared[0]}, as it depends on them" if compared else " tie for first"
+    expect(page.locator(".places .group").first).to_contain_text(heading)
     inks = page.locator(".maps canvas").evaluate_all("(all) => all.map((canvas) => canvas.toDataURL())")
     assert len(inks) == len(set(inks)) == (3 if task in ("image", "clip") else 0)
     expect(page.locator(".maps .words")).to_have_count(3 if task == "text" else 0)
@@ -352,6 +363,11 @@ def test_one_metric_decides_on_both_pages(desk: Visit) -> None:
 
 def test_a_column_in_which_random_numbers_are_among_the_best_is_grey_and_says_why(desk: Visit) -> None:
     page = desk.open(f"{FIGURES}?run=scenes-vit-on-scenes", maps=False)
+    expect(page.locator("#figures [data-sort]")).to_have_count(5)  # the methods and the first few metrics
+    expect(page.locator("#undecided li")).to_have_count(0)
+    page.get_by_role("button", name="Show all 12 metrics").click()
+    expect(page.locator("#figures [data-sort]")).to_have_count(13)
+    assert desk.query["columns"] == ["all"]
     expect(page.locator("#undecided li")).to_have_count(2)
     expect(page.locator("#undecided li").first).to_contain_text(", in grey: A map of random numbers does as well as the best, and ")
     for metric in ("monotonicity_insertion", "monotonicity_deletion"):

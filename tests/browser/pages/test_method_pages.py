@@ -161,9 +161,14 @@ def test_the_sample_stands_beside_the_title_and_tables_are_folded(desk: Visit) -
     assert sample is not None
     assert sample["x"] > title["x"] + 400
     assert abs(sample["y"] - title["y"]) < 40
-    expect(page.locator("#verdict")).to_have_text(
-        "On photos AttnLRP ranks 1 of 30, tied for first (Symmetric relevance gain, 60 photos of COCO 2017, train2017)."
-    )
+    of_run = "(Symmetric relevance gain, 60 photos of COCO 2017, train2017)."
+    verdict, rule = page.locator("#verdict"), page.get_by_label("Rule", exact=True)
+    plain = f"On photos Input × Gradient ranks 15 of 30, in the middle third {of_run} With another rule, AttnLRP ranks 1."
+    expect(verdict).to_have_text(plain)  # of the variant whose map is shown
+    rule.select_option("input_x_gradient:attnlrp")
+    expect(verdict).to_have_text(f"On photos AttnLRP ranks 1 of 30, tied for first {of_run}")
+    rule.select_option("input_x_gradient:gim")
+    expect(verdict).to_have_text("Not measured on photos with this rule. AttnLRP ranks 1 of 30 there.")
     expect(page.locator("#figures")).to_be_hidden()
     expect(page.get_by_role("region", name="Rules it can be combined with")).to_be_hidden()
 

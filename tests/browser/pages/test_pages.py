@@ -99,8 +99,19 @@ def test_the_gallery_is_searched_parted_and_drawn_with_another_rule(desk: Visit)
     page.get_by_label("Search").fill("chefer attention")
     expect(page.locator('.method-card[data-method="occlusion"]')).to_have_count(0)
     expect(page.locator('.method-card[data-method="generic_attention"]')).to_be_visible()
-    page.get_by_label("Search").fill("attnlrp")  # a rule's name finds the methods that know it
+    page.get_by_label("Search").fill("libra")  # a rule's name finds the methods that know it
     expect(page.locator('.method-card[data-method="input_x_gradient"]')).to_be_visible()
+    for name, spec in (("AttnLRP", "input_x_gradient:attnlrp"), ("conservative lrp", "input_x_gradient:conservative")):
+        page.get_by_label("Search").fill(name)  # a name of its own finds the method with its rule, and nothing else
+        first = page.locator("#named .method-card").first
+        expect(first).to_have_attribute("data-spec", spec)
+        assert page.locator("#named h3").all_inner_texts()[0].lower() == name.lower()
+        expect(page.locator("#methods > section")).to_have_count(1)
+    page.get_by_label("Search").fill("CLIP decomposition")
+    expect(page.locator(".method-card h3")).to_have_text("CLIP decomposition")
+    page.get_by_label("Search").fill("AttnLRP")
+    link = page.locator("#named .method-card a").first.get_attribute("href")
+    assert link == "/methods/input_x_gradient?input=image&rule=input_x_gradient%3Aattnlrp"
     page.get_by_label("Search").fill("")
     page.get_by_label("Family").select_option("perturbation")
     hidden = [method for method in desk.get("/api/methods")["methods"] if method["family"] == "perturbation"]

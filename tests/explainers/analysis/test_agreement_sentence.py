@@ -13,7 +13,16 @@ from PIL import Image
 from scipy.stats import spearmanr
 
 import explainers
-from explainers.analysis.agreement_sentence import TitledMap, _agreement, _place_of_patches, outlined_sentence, sentence_of, title_map
+from explainers.analysis.agreement_sentence import (
+    TitledMap,
+    _agreement,
+    _place_of_patches,
+    element_of,
+    outlined_atom_sentence,
+    outlined_sentence,
+    sentence_of,
+    title_map,
+)
 from explainers.errors import ExplainerError
 
 GRID = (14, 14)
@@ -43,11 +52,11 @@ def test_maps_that_agree_and_the_one_that_does_not() -> None:
     alike = {name: near(base, seed) for seed, name in enumerate("ABCD", 1)}
     least = min(rho(a, b) for a, b in itertools.combinations(alike.values(), 2))
     text = said(alike)
-    assert text.startswith("All 4 maps say nearly the same (rank correlation of any two 0.9")
+    assert text.startswith("All 4 maps say nearly the same, which is no proof (rank correlation of any two 0.9")
     number = float(re.findall(r"two (\d\.\d\d) or more", text)[0])
     assert least - 0.01 < number <= least
     with_noise = {**alike, "Odd · Libra": noise(9)}
-    assert said(with_noise).startswith("4 of 5 maps say nearly the same")
+    assert said(with_noise).startswith("4 of 5 maps say nearly the same, which is no proof (")
     most = max(rho(with_noise["Odd · Libra"], scores) for scores in alike.values())
     found = re.findall(r"Odd · Libra shows something else \((−?\d\.\d\d) at most with each\)\.", said(with_noise))
     assert most <= float(found[0].replace("−", "-")) < most + 0.01
@@ -71,7 +80,7 @@ def test_maps_that_disagree_name_only_what_the_numbers_carry() -> None:
 
 def test_two_maps() -> None:
     base = noise(0)
-    assert said({"A": base, "B": 2 * base}).startswith("Both maps say nearly the same (rank correlation 1.00).")
+    assert said({"A": base, "B": 2 * base}).startswith("Both maps say nearly the same, which is no proof (rank correlation 1.00).")
     assert said({"A": base, "B": -base}) == "The two maps say the opposite of each other (rank correlation −1.00)."
     assert said({"A": base, "B": noise(1)}) == (f"The two maps differ (rank correlation {rho(base, noise(1)):.2f}).".replace("-", "−"))
 
@@ -170,7 +179,7 @@ def test_a_map_that_shares_the_strongest_word_is_not_said_to_show_something_else
 
 
 def test_maps_that_share_only_their_strongest_patch_say_so_and_outline_it() -> None:
-    """In the outlined sentence of the page by its place, in that of the command line by row and column; of an atom that it is the same."""
+    """In the outlined sentence of the page by its place, in that of the command line by row and column; of an atom by its element."""
     maps = {name: np.where(np.arange(196) == 76, 9.0, noise(seed)) for seed, name in enumerate("ABC")}
     unlike = "Otherwise no two of the 3 maps order the patches alike (highest rank correlation "
     assert said(maps).startswith(f"All 3 maps are strongest at row 6, column 7. {unlike}")
@@ -180,7 +189,24 @@ def test_maps_that_share_only_their_strongest_patch_say_so_and_outline_it() -> N
     assert sentence.startswith(f"All 3 maps are strongest at the outlined patch, in the centre. {unlike}")
     two_of_three = [*titled[:2], TitledMap("C", noise(2), True)]
     assert outlined_sentence(two_of_three, GRID)[0].startswith("2 of 3 maps are strongest at the outlined patch, in the centre. ")
-    assert sentence_of(titled, are_atoms=True).startswith("All 3 maps are strongest at the same atom. Otherwise no two of the 3 maps order")
+    atoms = ["C"] * 76 + ["[N+]"] + ["C"] * 119
+    otherwise = "Otherwise no two of the 3 maps order the atoms alike ("
+    assert sentence_of(titled, atoms=atoms).startswith(f"All 3 maps are strongest at atom 77, N. {otherwise}")
+    sentence, outlined = outlined_atom_sentence(titled, atoms)
+    assert outlined == [76]
+    assert sentence.startswith(f"All 3 maps are strongest at the outlined atom, N. {otherwise}")
+    alike = [TitledMap(title, near(titled[0].scores, seed), True) for seed, title in enumerate("ABC")]
+    assert outlined_atom_sentence(alike, atoms)[0].startswith("All 3 maps say nearly the same, which is no proof (")
+    assert outlined_atom_sentence(alike, atoms)[1] == []
+    assert outlined_atom_sentence(titled[:1], atoms) == ("", [])
+
+
+@pytest.mark.parametrize(
+    ("atom", "element"),
+    [("C", "C"), ("c", "C"), ("[N+]", "N"), ("[nH]", "N"), ("Cl", "Cl"), ("[35Cl-]", "Cl"), ("[se]", "Se"), ("[C@@H]", "C"), ("[O-]", "O")],
+)
+def test_an_atom_is_named_by_its_element(atom: str, element: str) -> None:
+    assert element_of(atom) == element
 
 
 def test_of_random_maps_words_are_hardly_ever_named() -> None:
@@ -219,8 +245,8 @@ def test_the_patches_that_most_maps_mark_are_outlined_in_place_of_rows_and_colum
     sentence, found = outlined_sentence(titled, GRID)
     assert set(found) <= set(marked)
     assert 2 * base[found].sum() >= base.sum() - base.max()  # half of the evidence, up to a patch
-    assert sentence == "3 of 4 maps agree on the outlined part, at the right. D differs most: it marks the upper left."
-    assert outlined_sentence(titled[:3], GRID)[0] == "All 3 maps agree on the outlined part, at the right."
+    assert sentence == "3 of 4 maps agree on the outlined part, at the right; that is no proof. D differs most: it marks the upper left."
+    assert outlined_sentence(titled[:3], GRID)[0] == "All 3 maps agree on the outlined part, at the right; that is no proof."
     assert outlined_sentence(titled[:1], GRID)[1] == []
     apart = [TitledMap(title, noise(seed), True) for seed, title in enumerate("ABC")]
     assert outlined_sentence(apart, GRID)[1] == []
@@ -242,7 +268,7 @@ def test_the_map_that_marks_another_place_is_named_with_its_place() -> None:
     titled = [TitledMap(title, blob(5, 5, seed=seed), True) for seed, title in enumerate("ABCD")]
     odd = TitledMap("Odd", blob(10, 0), True)
     sentence, patches = outlined_sentence([*titled, odd], GRID)
-    assert sentence == "4 of 5 maps agree on the outlined part, in the centre. Odd differs most: it marks the lower left."
+    assert sentence == "4 of 5 maps agree on the outlined part, in the centre; that is no proof. Odd differs most: it marks the lower left."
     assert set(patches) <= set(np.flatnonzero(blob(5, 5) > 0.5).tolist())
 
 
@@ -254,11 +280,14 @@ def test_the_place_of_the_odd_map_is_outside_of_the_part() -> None:
     half[10:, 10:] = 0.6
     half.reshape(-1)[part[: round(len(part) / 3)]] = 1
     sentence, patches = outlined_sentence([*titled, TitledMap("Odd", half.flatten(), True)], GRID)
-    assert sentence == "4 of 5 maps agree on the outlined part, in the centre. Odd differs most: it also marks the lower right."
+    assert (
+        sentence
+        == "4 of 5 maps agree on the outlined part, in the centre; that is no proof. Odd differs most: it also marks the lower right."
+    )
     thin = np.full(GRID, 1.0)
     thin[5:9, 5:9] = 0
     sentence, patches = outlined_sentence([*titled, TitledMap("Odd", thin.flatten() + 0.001 * noise(6), True)], GRID)
-    agreement = "4 of 5 maps agree on the outlined part, in the centre."
+    agreement = "4 of 5 maps agree on the outlined part, in the centre; that is no proof."
     assert sentence == f"{agreement} Odd differs most: only 0\N{NO-BREAK SPACE}% of its evidence is there."
     assert set(patches) == set(part)
 
@@ -268,10 +297,10 @@ def test_a_part_across_ninths_has_the_names_of_two_or_of_its_half_or_none() -> N
     two[:2, :2] = two[6:8, 6:8] = 1
     wide[1, :14] = 1  # in three ninths
     corners[:2, :2] = corners[:2, -2:] = corners[-2:, -2:] = 1
-    names = ((two, " part, in the upper left and the centre."), (wide, " part, in the upper half."), (corners, " part."))
+    names = ((two, " part, in the upper left and the centre"), (wide, " part, in the upper half"), (corners, " part"))
     for part, name in names:
         maps = [TitledMap(title, part.flatten() + 0.001 * noise(seed), True) for seed, title in enumerate("ABC")]
-        assert outlined_sentence(maps, GRID)[0] == f"All 3 maps agree on the outlined{name}"
+        assert outlined_sentence(maps, GRID)[0] == f"All 3 maps agree on the outlined{name}; that is no proof."
 
 
 @pytest.mark.parametrize(
@@ -292,7 +321,9 @@ def test_a_place_that_holds_not_all_of_the_part_is_named_as_where_it_mostly_lies
     maps = [TitledMap(title, part.flatten() * (1 + i), True) for i, title in enumerate("ABC")]
     marked = np.flatnonzero(part).tolist()
     assert _place_of_patches(marked, GRID) == name
-    assert outlined_sentence(maps, GRID)[0].startswith("All 3 maps agree on the outlined part, ")
+    sentence = outlined_sentence(maps, GRID)[0]
+    assert sentence.startswith("All 3 maps agree on the outlined part, ")
+    assert len(sentence.split()) <= 20  # of each sentence on a page
 
 
 def test_a_row_in_the_middle_lies_in_neither_half() -> None:

@@ -40,6 +40,21 @@ def test_a_map_of_one_score_counts_in_no_agreement() -> None:
     assert agreements([up]) == (None, [None])
 
 
+def test_maps_that_rest_on_the_same_part_have_no_ranks_to_compare() -> None:
+    """Below that part is noise, in which one map ranks the parts against the other."""
+    one, other = torch.tensor([9.0, 0.1, 0.2, 0.3]), torch.tensor([9.0, 0.3, 0.2, 0.1])
+    assert agreements([one, other]) == (None, [None, None])
+    assert agreements([-one, other]) == (None, [None, None])  # of a map against the answer too
+    elsewhere = torch.tensor([0.1, 9.0, 0.2, 0.3])
+    assert agreements([one, elsewhere])[0] == pytest.approx(-0.8)  # ranks 4 1 2 3 and 1 4 2 3: 1 - 6 * 18 / 60
+    spread = torch.tensor([3.0, 1.0, 1.5, 2.0])
+    assert agreements([one, spread])[0] == pytest.approx(1)
+
+
+def test_two_parts_have_no_ranks_to_compare() -> None:
+    assert agreements([torch.tensor([1.0, 2.0]), torch.tensor([2.0, 1.0])]) == (None, [None, None])
+
+
 def test_every_column_is_a_field_of_the_record() -> None:
     assert [field.name for field in row_schema()] == list(CollectedRow.__dataclass_fields__)
     maps = row_schema().field("maps").type.value_type

@@ -7,7 +7,7 @@ import math
 import numpy as np
 import pytest
 
-from explainers.collection.suspicion import FLAGS, SUSPICION_IN_WORDS, Readings
+from explainers.collection.suspicion import FLAGS, Readings
 
 NAN = math.nan
 
@@ -101,4 +101,27 @@ def test_every_flag_has_its_words() -> None:
 def test_a_right_row_with_other_signs_comes_before_a_wrong_one_as_the_sentence_says() -> None:
     right = readings(agreement=-1.0, falls=0.0, without=0.9).suspicion()[0]
     assert right > readings(right=0.0).suspicion()[0]
-    assert SUSPICION_IN_WORDS.endswith("A right row with other signs can come before a wrong one.")
+    assert readings().in_words().endswith("A right row with other signs can come before a wrong one.")
+
+
+def test_the_sentence_and_the_flags_name_only_what_is_known() -> None:
+    pictures = readings()
+    assert "five" not in pictures.in_words()
+    assert "the first map off the object, methods that disagree" in pictures.in_words()
+    assert pictures.known_flags() == set(FLAGS)
+    unmarked = readings(on_object=NAN, object_area=NAN)
+    assert "the first map at the border, methods" in unmarked.in_words()
+    assert unmarked.known_flags() == set(FLAGS) - {"off_object"}
+    texts = readings(**dict.fromkeys(("right", "on_object", "object_area", "on_border", "border_area", "shared_place"), NAN))
+    assert texts.in_words() == (
+        "Most suspicious first, by the mean of these signs: methods that disagree, a map whose top parts the answer does not need."
+    )
+    assert texts.known_flags() == {"disagree", "stays"}
+
+
+def test_without_any_sign_there_is_no_sentence_and_one_sign_has_no_mean() -> None:
+    unknown = dict.fromkeys(
+        ("right", "agreement", "on_object", "object_area", "on_border", "border_area", "falls", "without", "shared_place"), NAN
+    )
+    assert readings(**unknown).in_words() == ""
+    assert readings(**{**unknown, "agreement": 0.5}).in_words() == "Most suspicious first, by this sign: methods that disagree."

@@ -39,7 +39,8 @@ def test_every_data_set_has_a_sample() -> None:
     with_files = {name for name, entry in DATASETS.items() if entry.layout}
     assert with_files <= SAMPLES.keys(), "Add a made-up sample to SAMPLES of tests/explainers/support/made_up_datasets.py."
     assert SAMPLES.keys() <= with_files
-    made_here = {"scenes", "scenes-mosaic", "scenes-pairs", "marked-scenes", "votes", "subject-verb", "sample-photos", "sample-reviews"}
+    made_here = {"scenes", "scenes-mosaic", "scenes-pairs", "scenes-parts", "marked-scenes", "votes", "subject-verb"}
+    made_here |= {f"sample-{name}" for name in ("photos", "reviews", "molecules", "questions")}
     assert made_here == DATASETS.keys() - with_files
 
 
@@ -61,10 +62,12 @@ def test_pairs_are_of_two_kinds_and_a_part_of_a_data_set_keeps_its_order() -> No
 
 
 def test_the_samples_of_the_pages_are_data_sets() -> None:
-    photos, reviews = open_dataset("sample-photos"), open_dataset("sample-reviews")
+    photos, reviews, molecules = (open_dataset(f"sample-{name}") for name in ("photos", "reviews", "molecules"))
     assert len({photo.name for photo in photos}) == len(photos) >= 12
     assert all(photo.image is not None and photo.image.mode == "RGB" for photo in photos)
     assert {label for review in reviews for label in review.labels} == {"negative", "positive"}
+    assert {label for molecule in molecules for label in molecule.labels} == {"not mutagenic", "mutagenic"} == set(molecules.classes)
+    assert len({molecule.text for molecule in molecules}) == len(molecules) >= 10
 
 
 @pytest.mark.parametrize("name", SAMPLES)
@@ -77,7 +80,11 @@ def test_a_reader_reads(name: str, tmp_path: Path) -> None:
     assert len({each.name for each in samples}) == sample.length
     first = samples[0]
     assert first.labels == sample.labels
-    assert found.kind == DATASETS[name].kind == ("image" if first.image is not None else "molecule" if name == "molecules" else "text")
+    assert (
+        found.kind
+        == DATASETS[name].kind
+        == ("image" if first.image is not None else "molecule" if name in ("molecules", "bace") else "text")
+    )
     if first.image is not None:
         assert (first.image.mode, first.image.size) == ("RGB", (WIDTH, HEIGHT))
     for obj, area in zip(first.objects, sample.areas, strict=True):
@@ -144,6 +151,8 @@ SPOILT = {
     "tweet-hate": ("datasets/hate/test_labels.txt", "has 1 lines, and there are 2 tweets"),
     "tweet-emotion": ("datasets/emotion/mapping.txt", "the number of a class"),
     "semaine": ("sem/test.csv", "lacks the column"),
+    "mnist": ("t10k-labels-idx1-ubyte", "does not begin as a file of IDX"),
+    "bace": ("bace.csv", "lacks the column Class, mol"),
 }
 
 
@@ -169,6 +178,50 @@ def test_a_tweet_is_one_line_and_keeps_its_words(tmp_path: Path) -> None:
     found = open_dataset("tweet-emotion", made_up("tweet-emotion", tmp_path))
     assert [(sample.text, sample.labels) for sample in found] == [("@user what a day !", ("joy",)), ("Hm", ("anger",))]
     assert found.classes == ("anger", "joy", "optimism", "sadness")
+
+
+def test_digits_are_read_as_they_were_written(tmp_path: Path) -> None:
+    found = open_dataset("mnist", made_up("mnist", tmp_path))
+    assert [sample.labels for sample in found] == [(7,), (2,)]
+    for sample, value in zip(found, (255, 9), strict=True):
+        assert (np.asarray(sample.image) == left(value)[..., None]).all()
+    assert (found.classes[7], found.split) == ("7", "test")
+
+
+def test_the_training_digits_are_read_where_they_are_named_or_alone(tmp_path: Path) -> None:
+    folder = made_up("mnist", tmp_path)
+    with pytest.raises(ExplainerError, match=r"lacks .*train-images-idx3-ubyte nor .*\.gz"):
+        open_dataset("mnist", folder, "train")
+    for name in ("images-idx3", "labels-idx1"):
+        (folder / f"t10k-{name}-ubyte").rename(folder / f"train-{name}-ubyte")
+    assert open_dataset("mnist", folder).split == open_dataset("mnist", folder, "train").split == "train"
+
+
+@pytest.mark.parametrize(
+    ("file", "spoil", "words"),
+    [
+        ("images-idx3", lambda content: content[:-1], "it has 207 bytes, and should have 208"),
+        ("labels-idx1", lambda content: content[:-1] + b"\x0a", "labels must be 0 to 9, not 10"),
+        ("labels-idx1", lambda content: content[:4] + b"\0\0\0\x01" + content[8:9], "it has 1 labels, and there are 2 pictures"),
+        ("labels-idx1", lambda content: content[:6], "does not begin as a file of IDX"),
+    ],
+)
+def test_digits_that_are_broken_are_refused(file: str, spoil: Callable[[bytes], bytes], words: str, tmp_path: Path) -> None:
+    path = made_up("mnist", tmp_path) / f"t10k-{file}-ubyte"
+    path.write_bytes(spoil(path.read_bytes()))
+    with pytest.raises(ExplainerError, match=words):
+        open_dataset("mnist", path.parent)
+    path.with_name(f"{path.name}.gz").write_bytes(b"no gzip")
+    path.unlink()
+    with pytest.raises(ExplainerError, match=r"\.gz cannot be read: Not a gzipped file"):
+        open_dataset("mnist", path.parent)
+
+
+def test_a_result_that_is_neither_0_nor_1_is_refused(tmp_path: Path) -> None:
+    folder = made_up("bace", tmp_path)
+    (folder / "bace.csv").write_text("mol,Class\nCCO,1\nCC,yes\n", "utf-8")
+    with pytest.raises(ExplainerError, match="Class of row 2 is 'yes', and must be 0 or 1"):
+        open_dataset("bace", folder)
 
 
 @pytest.mark.parametrize("name", ["voc", "pets", "imagenet-s", "funnybirds"])

@@ -174,4 +174,5 @@ def test_what_asks_for_other_models_or_sums_is_not_asked_of_controls() -> None:
     assert refused == {
         *("completeness", "conservation", "class_correlation", "class_tau", "randomisation", "randomisation_end", "sensitivity"),
         *("auac_special", "au_mse_special"),
+        *("csdc", "preservation_check", "deletion_check", "distractibility", "single_deletion", "target_sensitivity"),
     }

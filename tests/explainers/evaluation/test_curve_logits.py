@@ -5,6 +5,7 @@ from __future__ import annotations
 import explainers  # before timm
 
 # isort: split
+import math
 from typing import Literal
 
 import pytest
@@ -57,6 +58,32 @@ def answers_of(model: explainers.Model, how: str | None) -> tuple[CurveLogits, T
     content = torch.zeros(patches + layout.prefix, dtype=torch.bool)
     content[layout.prefix :] = True
     return CurveLogits(model, tensors, layout.grid, content, how), torch.randn(3, patches, generator=torch.Generator().manual_seed(0))
+
+
+def test_superpixels_come_back_in_the_order_of_their_sums(model: explainers.Model) -> None:
+    """Against plain loops over scikit-image's own segments, of a picture whose patches are larger than its superpixels."""
+    segmentation = pytest.importorskip("skimage.segmentation")
+    asked, scores = answers_of(model, None)
+    curve = RemovalCurve(fractions=(0.0, 0.3, 1.0), keeps_first=True, rounding="up", pixels=True, superpixels=20)
+    logits = asked.along([curve], scores)[0]
+    pixels = asked.tensors["pixel_values"][0]
+    scaled = (pixels - pixels.min()) / (pixels.max() - pixels.min())
+    segments = torch.from_numpy(segmentation.slic(scaled.permute(1, 2, 0).double().numpy(), n_segments=20, start_label=0))
+    names = segments.unique().tolist()
+    assert 3 < len(names) <= 30
+    black = model.tensors(Image.new("RGB", (32, 32)))["pixel_values"][0]
+    for method in range(3):
+        sums = dict.fromkeys(names, 0.0)
+        for row in range(32):
+            for column in range(32):
+                sums[int(segments[row, column])] += float(scores[method, row // 8 * 4 + column // 8]) / 64
+        assert sum(sums.values()) == pytest.approx(float(scores[method].sum()), abs=1e-4)
+        best = sorted(names, key=lambda name: -sums[name])
+        for step, count in enumerate((0, math.ceil(0.3 * len(names) - 1e-9), len(names))):
+            shown = torch.isin(segments, torch.tensor(best[:count], dtype=segments.dtype))
+            with torch.no_grad():
+                expected = model.forward({"pixel_values": torch.where(shown, pixels, black)[None]})[0]
+            torch.testing.assert_close(logits[method, step], expected, rtol=1e-4, atol=1e-5)
 
 
 @pytest.mark.parametrize("how", [None, "zeroed", "black"])

@@ -55,6 +55,16 @@ def test_the_second_class_and_its_probability(model: explainers.Model, data: Dat
     assert row["scores"] != row_of(model, data, ["mif_aopc"], target="second")["scores"]
 
 
+def test_without_scikit_image_superpixels_are_refused_and_left_out_of_all(
+    model: explainers.Model, data: Dataset, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert "auac_superpixels" in make_plan(model, data, [SPEC], ["all"]).metrics
+    monkeypatch.setattr("explainers.evaluation.plan.can_find_superpixels", lambda: False)
+    assert "auac_superpixels" not in make_plan(model, data, [SPEC], ["all"]).metrics
+    with pytest.raises(ExplainerError, match=r"auac_superpixels cannot be measured here: it cuts .* scikit-image.*segments\]'\.$"):
+        make_plan(model, data, [SPEC], ["auac_superpixels"])
+
+
 def test_pictures_are_squashed_or_cropped(model: explainers.Model, data: Dataset) -> None:
     image = data[0].image
     assert image is not None

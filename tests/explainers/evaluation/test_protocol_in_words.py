@@ -26,6 +26,12 @@ def test_only_what_the_metrics_ask_for_is_said() -> None:
     ]
     pixels = protocol_in_words({**EARLIER, "metrics": ["positive_auc"], "steps": 4, "right": "first"}, "image")
     assert pixels[2:4] == ["Pixels turn black, in steps of 1/4.", "Right: the first label of an input alone."]
+    several = protocol_in_words({**EARLIER, "metrics": ["auac_superpixels", "road", "positive_auc"]}, "image")
+    assert several[2:5] == [
+        "Superpixels (SLIC, about 75 of a picture) turn black, in steps of 1/10.",
+        "Pixels are imputed from their neighbours, in steps of 1/10.",
+        "Pixels turn black, in steps of 1/10.",
+    ]
     assert protocol_in_words({**EARLIER, "metrics": ["auprc"], "long_texts": "cut"}, "text") == [
         "Explained: the predicted class, its logit.",
         "Texts longer than the model takes are cut to what it reads.",

@@ -96,6 +96,23 @@ def test_a_softmax_has_its_rules_in_every_writing(name: str) -> None:
         assert not found.notes
 
 
+@pytest.mark.parametrize("name", ["logsumexp", "shifted logarithm", "over queries", "in place", "shifted, scaled and raised"])
+def test_biases_are_shared_alike_in_every_writing_of_a_softmax(name: str) -> None:
+    """Sums inside the scores leave the single tokens' copies with other scores, which no softmax is judged by."""
+
+    def written(module: Attention, q: Tensor, k: Tensor, v: Tensor, x: Tensor) -> Tensor:
+        return FORMS[name](q @ k.mT / q.shape[-1] ** 0.5) @ v
+
+    def shared(form: Any) -> Any:
+        model = explainers.wrap(vit_of(form), kind="image", preprocess=PREPROCESS)
+        result = explainers.explain(model, {"pixel_values": pixels()}, 1, ["decompx?biases=absdot"])
+        return (result[0] if isinstance(result, list) else result).maps[0]
+
+    found, expected = shared(written), shared(of_module)
+    torch.testing.assert_close(found.scores, expected.scores, rtol=1e-4, atol=1e-6)
+    assert not found.notes
+
+
 def test_the_exponential_of_a_turned_log_softmax_is_not_taken_for_a_softmax_of_the_same_rows() -> None:
     def written(module: Attention, q: Tensor, k: Tensor, v: Tensor, x: Tensor) -> Tensor:
         return F.log_softmax(k @ q.mT / q.shape[-1] ** 0.5, -2).mT.exp() @ v

@@ -202,6 +202,25 @@ def test_grad_eclip_of_heads_that_share_keys_and_values() -> None:
     torch.testing.assert_close(repeated, found, rtol=1e-5, atol=1e-8)
 
 
+def by_bmm(module: Attention, q: Tensor, k: Tensor, v: Tensor, x: Tensor) -> Tensor:
+    joined = [each.flatten(0, 1) for each in (q / q.shape[-1] ** 0.5, k, v)]
+    return torch.bmm(torch.bmm(joined[0], joined[1].mT).softmax(-1), joined[2]).view(q.shape)
+
+
+def by_bmm_and_views(module: Attention, q: Tensor, k: Tensor, v: Tensor, x: Tensor) -> Tensor:
+    samples, heads, tokens, _ = q.shape
+    joined = [each.flatten(0, 1) for each in (q / q.shape[-1] ** 0.5, k, v)]
+    weights = torch.bmm(joined[0], joined[1].mT).view(samples, heads, tokens, tokens).softmax(-1)
+    return torch.bmm(weights.view(-1, tokens, tokens), joined[2]).view(q.shape)
+
+
+@pytest.mark.parametrize("form", [by_bmm, by_bmm_and_views])
+def test_what_reads_maps_has_the_same_digits_where_samples_and_heads_lie_along_one_axis(form: Any) -> None:
+    for spec in ("rollout", "generic_attention", "transformer_attribution", "partial_lrp"):
+        found, expected = (scores(vit_of(each), pixels(), 1, spec) for each in (form, of_module))
+        torch.testing.assert_close(found, expected, rtol=1e-5, atol=1e-7)
+
+
 @pytest.mark.parametrize(
     ("form", "reason"),
     [
@@ -213,6 +232,8 @@ def test_grad_eclip_of_heads_that_share_keys_and_values() -> None:
         (keys_before_queries, "transposed weights, with keys before queries"),
         (heads_in_two_axes, "other axes than"),
         (heads_last, "other axes than"),
+        (by_bmm, "in three axes, with samples and heads along one, as torch.bmm takes them"),
+        (by_bmm_and_views, "in three axes, with samples and heads along one, as torch.bmm takes them"),
         (squared, "one softmax that meets values as it is"),
         (difference, "several softmaxes, each of queries and keys of its own"),
         (narrow, "queries and keys of another width than its values"),

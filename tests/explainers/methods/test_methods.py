@@ -155,6 +155,8 @@ def test_fullgrad_plus(pair: Pair, rule: str) -> None:
     for x, g in zip(made.inputs, made.gradients(made.inputs, TARGET), strict=True):
         expected = expected + (x * g).sum(-1)
     pair.same(pair.read("fullgrad_plus", rule), expected)
+    biases = made.bias_terms(TARGET)
+    pair.same(pair.read("fullgrad_plus", rule, reduction="mean"), biases + (expected - biases) / len(made.inputs))
 
 
 def traced(pair: Pair, rule: str) -> Trace:

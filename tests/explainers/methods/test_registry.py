@@ -39,6 +39,7 @@ EXPECTED = {
     "integrated_gradients": {"steps", "baseline", "at", "quadrature"},
     "smoothgrad": {"sigma", "draws", "at"},
     "decompx": {"biases"},
+    "fullgrad_plus": {"reduction"},
     "globenc": {"published_code"},
     "saliency": {"at"},
     "input_x_gradient": {"at"},

@@ -43,6 +43,14 @@ def given(one: Metric) -> dict[str, Tensor]:
         "falls_one_by_one": lambda: torch.randn(MAPS, TOKENS, generator=draw) / 2,
         "aopc_limits": lambda: torch.tensor([[-0.1, 0.1], [-0.5, 0.2], [0.0, 0.6]]),
         "claimed_share": lambda: torch.tensor([0.01, 0.02, 0.3]),
+        "part_scores": lambda: torch.randn(MAPS, 4, generator=draw) + 0.5,
+        "ground_scores": lambda: torch.randn(MAPS, 2, generator=draw),
+        "answer_part_scores": lambda: torch.randn(MAPS, 4, generator=draw) + 0.5,
+        "rival_scores": lambda: torch.randn(MAPS, 2, 2, generator=draw),
+        "part_falls": lambda: torch.randn(MAPS, 3, generator=draw),
+        "ground_falls": lambda: torch.randn(MAPS, 2, generator=draw) / 9,
+        "keeps_answer": lambda: torch.rand(MAPS, 2, 2, 2, generator=draw) > 0.5,
+        "sufficient": lambda: torch.tensor([[1, 1, 0], [0, 0, 1]]).bool().expand(MAPS, -1, -1),
         "soft": lambda: torch.rand(MAPS, 3, generator=draw) * torch.tensor([0.3, 0.3, 0.01]),
         "shown": lambda: probabilities(MAPS),
         "maps": lambda: torch.randn(MAPS, 4, 4, generator=draw),
@@ -73,6 +81,8 @@ def test_a_metric_keeps_its_word(name: str) -> None:
     assert values.shape == ((MAPS, len(one.parts)) if one.parts else (MAPS,))
     assert (one.combine is None) == (not one.parts)
     final = values if one.combine is None else torch.as_tensor(one.combine(values.numpy()))
+    final = final[final.isfinite()]  # what counts in no input has no value
+    assert len(final)
     assert one.lowest is None or float(final.min()) >= one.lowest - 1e-9
     assert one.highest is None or float(final.max()) <= one.highest + 1e-9
     if name != "agreement":  # with the other maps of the batch

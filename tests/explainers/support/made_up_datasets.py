@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import gzip
 import io
 import json
 import lzma
+import struct
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -252,6 +254,41 @@ def molecules_packed(folder: Path) -> None:
     plain.unlink()
 
 
+def bace(folder: Path) -> None:
+    """An inhibitor, what RDKit cannot read, and a molecule that is none, with columns that are not read."""
+    rows = "CC(=O)Nc1ccc(O)cc1,BACE_1,1,Train,9.1\nc1ccccc,BACE_2,1,Test,8\nCCO,BACE_3,0,Test,3.2\n"
+    write(folder / "bace.csv", f"mol,CID,Class,Model,pIC50\n{rows}")
+
+
+def idx(values: Any) -> bytes:
+    """``values`` as a file of IDX holds them: two zeros, the type (8: bytes), the number of sides, the sides, the values."""
+    values = np.asarray(values, np.uint8)
+    return struct.pack(f">2xBB{values.ndim}I", 8, values.ndim, *values.shape) + values.tobytes()
+
+
+def mnist(folder: Path) -> None:
+    """A 7 and a 2 of the test part."""
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / "t10k-images-idx3-ubyte").write_bytes(idx(np.stack([left(255), left(9)])))
+    (folder / "t10k-labels-idx1-ubyte").write_bytes(idx([7, 2]))
+
+
+def mnist_packed(folder: Path) -> None:
+    """The same, packed by gzip, where torchvision has them."""
+    mnist(folder)
+    (folder / "MNIST/raw").mkdir(parents=True)
+    for plain in list(folder.glob("*ubyte")):
+        (folder / "MNIST/raw" / f"{plain.name}.gz").write_bytes(gzip.compress(plain.read_bytes()))
+        plain.unlink()
+
+
+def mnist_dotted(folder: Path) -> None:
+    """The same, named as on Kaggle."""
+    mnist(folder)
+    for plain in list(folder.glob("*ubyte")):
+        plain.rename(plain.with_name(plain.name.replace("-idx", ".idx")))
+
+
 THIRD = HEIGHT * WIDTH // 3  # pixels of a mask
 
 
@@ -302,6 +339,8 @@ SAMPLES = {
     "tweet-sentiment": MadeUp(partial(tweets, task="sentiment", classes=("negative", "neutral", "positive")), 2, ("neutral",)),
     "meld-s": MadeUp(partial(utterances, part="meld", sentiments=("negative", "positive")), 2, ("negative",)),
     "semaine": MadeUp(partial(utterances, part="sem", sentiments=("Neutral", "Positive")), 2, ("neutral",)),
+    "mnist": MadeUp(mnist, 2, (7,), forms=(mnist_packed, mnist_dotted)),
+    "bace": MadeUp(bace, 2, ("inhibitor",)),
     "molecules": MadeUp(molecules, 2, ("mutagenic",), forms=(molecules_packed,)),
 }
 

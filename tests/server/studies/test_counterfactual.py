@@ -43,6 +43,12 @@ def test_the_answer_without_the_hidden_parts_is_the_models(site: Site, kind: Any
         assert [entry["label"] for entry in found["top"]] == [entry["label"] for entry in again["top"]]
         assert found["leader"] == again["top"][0]["label"]
         assert found["reached"] == (found["leader"] == to)
+        whole = site.client.post(f"/api/explanations/{document['id']}/deletion-test", json={"target": target, "remove": []}).json()
+        known = {entry["label"]: entry["probability"] for entry in whole["top"]}
+        assert set(found["before"]) == {first, to, *(entry["label"] for entry in found["top"])}  # no row of the page is without
+        shared = {label: share for label, share in known.items() if label in found["before"]}
+        assert shared
+        assert {label: found["before"][label] for label in shared} == pytest.approx(shared, abs=1e-5)
         probabilities = {entry["label"]: entry["probability"] for entry in again["top"]}
         assert found["after"] == pytest.approx({label: probabilities[label] for label in found["after"]}, abs=1e-5)
 

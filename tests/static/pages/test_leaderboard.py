@@ -30,14 +30,14 @@ def test_what_a_tie_means_is_said_and_that_a_better_value_can_be_behind_only_whe
     tie = [{"group": "first", "value": 0.5}, {"group": "first", "value": 0.4}]
     low, high = ([*tie, {"group": "behind", "value": value}] for value in (0.3, 0.45))
     cases = [(tie, "higher"), (low, "higher"), (high, "higher"), (high, "lower"), (low, "lower"), (tie[:1], "higher")]
-    plain = "Methods tie where their difference on the same inputs may be chance."
-    odd = "Methods tie where their difference on the same inputs may be chance, so one with a better value can still be behind."
+    plain = "Methods tie where their difference may be chance."
+    odd = "Methods tie where their difference may be chance, so one with a better value can still be behind."
     assert compute_all(function, cases) == [plain, plain, odd, odd, odd, ""]
     both = """async (places) => {
       const second = { title: "S", line: "Is it so?" };
       return (await script("pages/figures/ranking.js")).tieLine({ places, metric: { direction: "higher" }, second });
     }"""
-    also = "To tie for first, a method must also be among the best by “S”"
+    also = "To be first, a method must also be among the best by “S”"
     assert compute_all(both, [low, high]) == [
         f"{plain} {also}. Is it so?",
         f"{plain} {also}, so one with a better value can still be behind. Is it so?",
@@ -112,3 +112,20 @@ def test_methods_that_earn_the_larger_share_of_claims_come_first_and_ranges_are_
     assert found[0] == ["b", "c", "a"]
     assert found[1] == [["0 of 6", "0 to 46 %"], ["5 of 6", "36 to 100 %"]]
     assert found[2] == [["–", ""], ["4.1 %", "3.0 to 12 %"]]
+
+
+def test_what_ties_for_first_by_comparing_prompts_is_said_not_to_be_recommended() -> None:
+    function = "async (members) => (await script('pages/figures/places.js')).notRecommended(members)"
+    first = [{"group": "first", "comparing": False, "title": "A"}, {"group": "first", "comparing": True, "title": "B"}]
+    behind = [{"group": "behind", "comparing": True, "title": "C"}]
+    told = ". Not recommended: B, as it depends on them"
+    assert compute_all(function, [first, behind, first[:1]]) == [told, "", ""]
+
+
+def test_a_link_to_a_method_opens_its_page_with_the_rule_of_the_map() -> None:
+    function = "async ([readout, spec]) => (await script('pages/figures/values.js')).variantPage(readout, spec)"
+    cases = [("input_x_gradient", "input_x_gradient:attnlrp"), ("maskclip", "maskclip?less=prompts")]
+    assert compute_all(function, cases) == [
+        "/methods/input_x_gradient?rule=input_x_gradient%3Aattnlrp",
+        "/methods/maskclip?rule=maskclip",
+    ]

@@ -42,10 +42,13 @@ def test_the_recommendation_says_on_what_by_how_much_and_what_the_map_cannot_say
     assert said["says"] == (
         "It is the best of 30 methods. "
         "Measured with this model on 60 pictures of COCO: “Symmetric relevance gain” 56.6\u2009% (3.00\u2009% for a random map). "
-        "It cannot say how much of the answer each part makes up: trust the order, not the sizes."
+        "A's map cannot say how much of the answer each part makes up: trust the order, not the sizes."
     )
     blind = compute(ADVICE, [variant(1, class_specific=False, signed=False, adds_up_to="the logit")])["says"]
-    assert blind.endswith("It cannot say why this answer and not another, nor what speaks against the answer.")
+    assert blind.endswith("A's map cannot say why this answer and not another, nor what speaks against the answer.")
+    for part in ("the explained number, but for what the biases add", "the explained number less that of the empty input"):
+        unfinished = compute(ADVICE, [variant(1, adds_up_to=part)])["says"]
+        assert unfinished.endswith("trust the order, not the sizes.")
     second = {"second": {"title": "Segmentation AP", "unit": "share"}, "second_value": 0.418, "random_second": 0.227}
     tied = compute(ADVICE, [variant(1, standing={"ties": 5, **second})])["says"]
     assert "“Segmentation AP” 41.8\u2009% (22.7\u2009% for a random map)." in tied

@@ -91,7 +91,7 @@ ROWS = "async ([before, now]) => (await script('tools/answerchange.js')).changeR
 def test_the_answer_as_it_was_keeps_its_row_when_it_falls_behind_the_first() -> None:
     before = [target("chimpanzee", 0.8), target("gorilla", 0.1)]
     now = [target("gorilla", 0.5), target("siamang", 0.2)]
-    rows = [["gorilla", "10.0\u2009%", "50.0\u2009%", "+40.0 points"], ["siamang", "–", "20.0\u2009%", "–"]]
+    rows = [["gorilla", "10.0\u2009%", "50.0\u2009%", "+40.0 points"], ["siamang", "<10.0\u2009%", "20.0\u2009%", "–"]]
     assert compute(ROWS, [before, now]) == [*rows, ["chimpanzee", "80.0\u2009%", "<20.0\u2009%", "–"]]
     low = target("chimpanzee", 0.1)
     assert compute(ROWS, [before, [*now, low]])[2:] == [["chimpanzee", "80.0\u2009%", "10.0\u2009%", "\u221270.0 points"]]

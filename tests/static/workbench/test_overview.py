@@ -114,32 +114,39 @@ KNOWN = {
         ]
     },
 }
-LINE = "async ([target, count, known, output]) => (await script('workbench/overview.js')).findingLine(target, count, known, output)"
+FINDING = """async ([target, count, known, output]) => {
+    const { findingLine, findingLevel, judgedBy, shareLine } = await script('workbench/overview.js');
+    const words = [findingLine(target, known), shareLine(target, count, output), judgedBy(target, known)];
+    return [...words, findingLevel(target, count, known)];
+}"""
 RULES = "async ([targets, known]) => (await script('workbench/overview.js')).judgingRules(targets, known)"
 
 
-def test_a_prompt_says_by_what_it_was_judged_and_what_its_share_is_of() -> None:
+def test_a_prompt_is_found_perhaps_or_not_found_and_its_share_stands_apart() -> None:
     window = prompt_of("a window", "perhaps_in_picture", 0.15, 0.18)
     elephant = prompt_of("an elephant", "not_in_picture", 0.06, 0.1)
+    street = prompt_of("a street", "perhaps_in_picture", 0.15, 0.2)
     cases = [
         [prompt_of("a cat"), 2, KNOWN, "softmax"],
         [prompt_of("a cat"), 1, KNOWN, "softmax"],
         [window, 2, KNOWN, "softmax"],
+        [street, 2, KNOWN, "softmax"],
         [elephant, 1, KNOWN, "softmax"],
         [prompt_of("a wug", "untaught", 1, 0), 2, KNOWN, "softmax"],
         [prompt_of("a cat"), 2, {"logit_scale": 100}, "softmax"],
         [prompt_of("a cat"), 2, {}, "sigmoid"],  # each on its own, so that they share nothing
         [prompt_of("a cat", against="a dog"), 1, KNOWN, "softmax"],
     ]
-    assert compute_all(LINE, cases) == [
-        "found · 50.0\u2009% among the prompts",
-        "found · cosine 0.260",
-        "perhaps · best patches 0.150",
-        "not found · best patches 0.0600",
-        "says untaught · cosine 0.260",
-        "cosine 0.260 · 50.0\u2009% among the prompts",
-        "logit 26.0 · probability 50.0\u2009%",
-        "logit 26.0 above “a dog”",
+    assert compute_all(FINDING, cases) == [
+        ["found", "50.0\u2009% among the prompts", "", 1],
+        ["found", "", "", 1],
+        ["perhaps", "", "best patches 0.150; found from 0.180", 0.5],
+        ["perhaps", "", "best patches 0.150; found from 0.200", 0.5],  # a scene has thresholds of its own
+        ["not found", "", "best patches 0.0600; found from 0.180", 0],
+        ["says untaught · cosine 0.260", "", "", 0],
+        ["cosine 0.260", "50.0\u2009% among the prompts", "", 0.5],
+        ["logit 26.0", "probability 50.0\u2009%", "", 0.5],
+        ["logit 26.0 above “a dog”", "", "", 0],
     ]
 
 
@@ -150,19 +157,25 @@ def test_the_rule_by_which_prompts_are_judged_is_said_with_its_thresholds() -> N
     thing = "A prompt for a thing is found from best patches 0.180, perhaps from 0.100."
     scene = "A prompt for a scene is found from best patches 0.200, perhaps from 0.140."
     form = "The thresholds are of prompts such as “a photo of a dog”: written so, “a window” may be judged otherwise."
-    assert compute(RULES, [[window, window], KNOWN]) == [thing, whole, form]
-    assert compute(RULES, [[window, street, prompt_of("a cat")], KNOWN]) == [thing, scene, whole, form]
-    assert compute(RULES, [[prompt_of("a Photo of a window", "perhaps_in_picture", 0.15, 0.18)], KNOWN]) == [thing, whole]
+    scores = ["“a window” has 0.150.", "“a street” has 0.120."]
+    assert compute(RULES, [[window], KNOWN]) == [thing, scores[0], whole, form]
+    assert compute(RULES, [[window, street, prompt_of("a cat")], KNOWN]) == [thing, scene, *scores, whole, form]
+    photo = prompt_of("a Photo of a window", "perhaps_in_picture", 0.15, 0.18)
+    assert compute(RULES, [[photo], KNOWN]) == [thing, "“a Photo of a window” has 0.150.", whole]
     assert compute(RULES, [[prompt_of("a cat"), prompt_of("a wug", "untaught", 1, 0)], KNOWN]) == []
     cosine = {"calibration": {"lines": [{"kind": "not_in_picture", "score": "cosine", "line": 0.2}]}}
-    assert compute(RULES, [[prompt_of("a car", "not_in_picture", 0.1, 0.2)], cosine]) == ["A prompt is found from cosine 0.200."]
+    assert compute(RULES, [[prompt_of("a car", "not_in_picture", 0.1, 0.2)], cosine]) == [
+        "A prompt is found from cosine 0.200.",
+        "“a car” has 0.100.",
+    ]
 
 
 def test_a_score_just_below_its_threshold_is_written_with_digits_that_differ() -> None:
     known = {"calibration": {"lines": [{"kind": "perhaps_in_picture", "score": "patch_cosine", "line": 0.17621, "prompts": "thing"}]}}
     prompt = prompt_of("a window", "perhaps_in_picture", 0.17584, 0.17621)
-    assert compute(LINE, [prompt, 2, known, "softmax"]) == "perhaps · best patches 0.1758"
-    assert compute(RULES, [[prompt], known])[0] == "A prompt for a thing is found from best patches 0.1762."
+    assert compute(FINDING, [prompt, 2, known, "softmax"])[2] == "best patches 0.1758; found from 0.1762"
+    rule, score, *_ = compute(RULES, [[prompt], known])
+    assert (rule, score) == ("A prompt for a thing is found from best patches 0.1762.", "“a window” has 0.1758.")
 
 
 def test_the_sentence_on_maps_says_of_which_prompt_they_are() -> None:
@@ -221,3 +234,21 @@ def test_the_class_that_the_answer_is_set_against_is_said_with_its_share() -> No
     assert said("gorilla").endswith("“gorilla” has less than 10.0\u2009%.")
     assert said("cow").endswith("“cow” has 10.0\u2009%.")
     assert said("dog").endswith("next comes “dog” with 20.0\u2009%.")  # it is said already
+
+
+def test_of_two_classes_it_is_said_which_methods_show_the_same_map_for_both() -> None:
+    line = "async (pairs) => (await script('workbench/overview.js')).sameMapLine(pairs)"
+
+    def pairs(**correlations: float | None) -> list[dict[str, Any]]:
+        return [{"title": title, "r": r} for title, r in correlations.items()]
+
+    assert compute(line, pairs(Raw=1.0, Lrp=0.74)) == "Raw shows the same map for both; Lrp does not."
+    assert (
+        compute(line, pairs(Raw=1.0, Rollout=0.995, A=0.1, B=0.2, C=0.3))
+        == "Raw and Rollout show the same map for both; the others do not."
+    )
+    assert compute(line, pairs(A=1.0, B=1.0, C=1.0, D=0.9)) == "3 of 4 methods show the same map for both; D does not."
+    assert compute(line, pairs(A=1.0, B=1.0)) == "A and B show the same map for both."
+    assert compute(line, pairs(A=0.5, B=-0.5)) == "No method shows the same map for both."
+    assert compute(line, pairs(A=0.5, B=None)) == "A shows another map for each."  # a map of one score has no correlation
+    assert compute(line, pairs(B=None)) == ""

@@ -9,15 +9,17 @@ from pathlib import Path
 
 import pytest
 import torch
+from PIL import Image
 from scipy.stats import spearmanr
 from torch import Tensor
 
-from explainers import Contrast, ExplainerError
-from explainers.datasets import Dataset, Sample
+from explainers import Contrast, ExplainerError, PicturePrompt
+from explainers.datasets import Dataset, Sample, open_dataset
 from explainers.evaluation.measuring import EvaluationSetup, rows_of
-from explainers.evaluation.plan import make_plan
+from explainers.evaluation.plan import make_plan, reason_against_metric
 from explainers.evaluation.running import run
-from tests.support.task_models import masked
+from explainers.metrics import METRICS
+from tests.support.task_models import llama, masked
 
 TEXT = "the good movie, not a [MASK] film"
 SPEC = "input_x_gradient"
@@ -93,8 +95,36 @@ def test_what_cannot_be_set_against_another_says_why() -> None:
     with pytest.raises(ExplainerError, match="difference of logits"):
         make_plan(model, data, [SPEC], ["mif"], target="contrast", explains="probability")
     asked_elsewhere = Dataset(name="answers", kind="text", length=1, read=lambda _: SAMPLE, gives=("class",), task="question-answering")
-    with pytest.raises(ExplainerError, match="answers does not suit masked: its inputs are asked at a place"):
+    with pytest.raises(ExplainerError, match="answers does not suit masked: its inputs need a model of the task"):
         make_plan(model, asked_elsewhere, [SPEC], ["mif"])
     plain = Dataset(name="texts", kind="text", length=1, read=lambda _: SAMPLE, gives=("class",))
     with pytest.raises(ExplainerError, match="sets no class against another"):
         make_plan(model, plain, [SPEC], ["mif"], target="contrast")
+
+
+def test_a_whole_answer_is_no_class() -> None:
+    """What a language model writes has a value, to which scores may add up; there is no other class to compare it with."""
+    prompt = Sample(name="one", text="the good movie")
+    data = Dataset(name="prompts", kind="text", length=1, read=lambda _: prompt)
+    (row,) = rows_of(EvaluationSetup(llama(), data, make_plan(llama(), data, ["input_x_gradient:libra"], ["completeness"])), 0)
+    result = explainers.explain(llama(), prompt.text, methods=["input_x_gradient:libra"]).maps[0]
+    assert (row["target"], row["completeness"]) == (result.target, pytest.approx(result.completeness_error, abs=1e-5))
+    plan = make_plan(llama(), data, ["input_x_gradient"], ["completeness", "mif"])
+    with pytest.raises(
+        ExplainerError, match="prompts names no word of the answer of llama, and the whole answer is no class, about which mif is"
+    ):
+        rows_of(EvaluationSetup(llama(), data, plan), 0)
+
+
+def test_of_questions_without_classes_only_sums_are_measured() -> None:
+    data = open_dataset("sample-questions")
+    assert {reason_against_metric(METRICS[name], data, 2) for name in ("completeness", "conservation")} == {None}
+    for name in ("mif", "srg", "class_correlation", "claim"):
+        assert reason_against_metric(METRICS[name], data, 2) is not None
+    assert reason_against_metric(METRICS["mif"], open_dataset("subject-verb"), 2) is None
+
+
+def test_a_picture_with_a_text_is_one_input() -> None:
+    picture = Image.new("RGB", (8, 8))
+    assert Sample(name="a", image=picture, text="What is this?").model_input == PicturePrompt(picture, "What is this?")
+    assert Sample(name="a", image=picture).model_input is picture

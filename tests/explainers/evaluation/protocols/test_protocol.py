@@ -30,6 +30,7 @@ NAMES = {
     ),
     *("libragrad-ablation", "libragrad-sizes", "libragrad-mixer", "libragrad-ig", "libragrad-prompts", "libragrad-zebra-elephant"),
     *("ali-sst2", "ali-imdb", "ali-conservation", "ali-names"),
+    *("libragrad-measures", "libragrad-llama", "libragrad-funnybirds", "ali-mnist", "ali-bace"),
     *("ali-emotions", "ali-hate", "ali-sentiment", "ali-meld", "ali-semaine"),
 }
 ALLOWED = {**CHOICES, "resize": RESIZES, "long_texts": {"cut", "windows"}, "how": set(get_args(How))}
@@ -118,6 +119,16 @@ def test_what_an_audit_of_the_papers_found() -> None:
     zebra = find_protocol("libragrad-zebra-elephant")
     assert (zebra.splits, zebra.options) == ({"coco-zebra-elephant": "train2017"}, {"target": "each", "explains": "probability"})
     assert [model.name for model in zebra.models] == ["timm/vit_base_patch16_224.augreg2_in21k_ft_in1k"]
+    # the proceedings: Figures 1 and 2, Section 4.1 ("We evaluate all architectures on the ImageNet dataset")
+    assert find_protocol("libragrad-prompts").place.startswith("Figure 1 ")
+    assert zebra.place.startswith("Figure 2 ")
+    mif = find_protocol("libragrad-mif")
+    assert mif.published is not None
+    assert "Table 6 (ViT-L to DeiT3-H) is of ImageNet." in mif.published.source
+    # other measures of the same models and rows, whose figures are not known
+    measures = find_protocol("libragrad-measures")
+    assert (measures.models, measures.rows, measures.inputs, measures.options) == (mif.models, mif.rows, mif.inputs, mif.options)
+    assert measures.published is None
     names = find_protocol("ali-names")
     assert [(model.title, measure.dataset) for model, measure in zip(names.models, names.measures, strict=True)] == [
         ("DistilBERT", "sst-2")

@@ -5,21 +5,30 @@ from __future__ import annotations
 import explainers  # before timm
 
 # isort: split
+import math
+from dataclasses import replace
 from pathlib import Path
 from xml.etree import ElementTree
 
+import numpy as np
 import pytest
 import timm
 import torch
+from PIL import Image
 
 from explainers import ExplainerError
 from explainers.datasets import open_dataset
 from explainers.evaluation.measuring import EvaluationSetup, rows_of
 from explainers.evaluation.plan import make_plan
+from explainers.evaluation.protocols.pictures import by_superpixel
 from explainers.evaluation.protocols.protocol import find_protocol, protocol_names, protocol_of
 from explainers.evaluation.protocols.reproduction import published_table, reproduce, spec_of
-from tests.explainers.support.made_up_datasets import made_up, photo
+from explainers.models.resizing import with_resize
+from explainers.models.superpixels import find_superpixels
+from tests.explainers.support.made_up_datasets import idx, made_up, photo
 from tests.support.embedded_models import loaded
+from tests.support.molecule_models import tiny_module
+from tests.support.task_models import llama
 
 pytestmark = pytest.mark.slow
 
@@ -230,3 +239,107 @@ def test_pictures_that_cannot_be_drawn_are_refused_before_anything_is_measured(t
     with pytest.raises(ExplainerError, match="pass 0 or more pictures"):
         reproduce(find_protocol("chefer-figure3"), tmp_path, open_model=loaded, limit=1, pictures=-1)
     assert not list(tmp_path.iterdir())  # no run was begun
+
+
+def digits(folder: Path, *labels: int) -> Path:
+    """MNIST's test files, each picture a bright stroke on black at a place that its digit decides."""
+    pictures = np.zeros((len(labels), 28, 28), np.uint8)
+    for picture, label in zip(pictures, labels, strict=True):
+        picture[4:24, 2 * label + 4 : 2 * label + 8] = 255
+    folder.mkdir(parents=True)
+    (folder / "t10k-images-idx3-ubyte").write_bytes(idx(pictures))
+    (folder / "t10k-labels-idx1-ubyte").write_bytes(idx(labels))
+    return folder
+
+
+def test_superpixels_of_digits_are_put_in(tmp_path: Path) -> None:
+    """The class that the file names, of a model of ten classes: against the probability while superpixels come back one by one."""
+    segmentation = pytest.importorskip("skimage.segmentation")
+    model = wrapped(tuple(f"LABEL_{number}" for number in range(10)))
+    protocol, folder = find_protocol("ali-mnist"), digits(tmp_path / "data", 3, 8)
+    reproduction = reproduce(protocol, tmp_path, open_model=lambda name: model, models=["ten"], data=folder, pictures=1)
+    assert reproduction.published is not None
+    assert len(reproduction.pictures[0].axes) == len(protocol.rows)
+    table = reproduction.table
+    assert "Superpixels (SLIC, about 75 of a picture) turn black, in steps of 1/10." in " ".join(table.notes)
+    row = next(row for row in table.rows if row.title == "LRP (AH+LN)")
+    squashed = with_resize(model, "squashed")
+    black = squashed.tensors(Image.new("RGB", (28, 28)))["pixel_values"][0]
+    areas = []
+    for sample in open_dataset("mnist", folder):
+        target = int(sample.labels[0])
+        pixels = squashed.tensors(sample.model_input)["pixel_values"][0]
+        explained = explainers.explain(squashed, sample.model_input, target, row.spec).maps[0]
+        scores = explained.scores[explained.content].double().unflatten(0, explained.patches or (0, 0))
+        per_pixel = scores.repeat_interleave(8, 0).repeat_interleave(8, 1) / 64
+        scaled = (pixels - pixels.min()) / (pixels.max() - pixels.min())
+        segments = torch.from_numpy(segmentation.slic(scaled.permute(1, 2, 0).double().numpy(), n_segments=75, start_label=0))
+        names = segments.unique()
+        sums = torch.stack([per_pixel[segments == name].sum() for name in names])
+        best = names[sums.argsort(descending=True, stable=True)]
+        steps = []
+        for tenth in range(11):
+            shown = torch.isin(segments, best[: math.ceil(tenth * len(names) / 10 - 1e-9)])
+            with torch.no_grad():
+                logits = squashed.forward({"pixel_values": torch.where(shown, pixels, black)[None]})[0]
+            steps.append(float(logits.double().softmax(-1)[target]))
+        areas.append((sum(steps) - (steps[0] + steps[-1]) / 2) / 10)
+    assert row.cells[0].value == pytest.approx(sum(areas) / 2, abs=1e-5)
+    with pytest.raises(ExplainerError, match=r"MNIST for scenes-vit: scenes-vit knows none of its classes"):
+        reproduce(protocol, tmp_path / "other", open_model=loaded, models=["scenes-vit"], data=folder)
+
+
+def test_a_figure_of_superpixels_has_one_score_in_each() -> None:
+    pytest.importorskip("skimage")
+    model, data = loaded("scenes-vit"), open_dataset("scenes")
+    picture = data[0].model_input
+    attribution = explainers.explain(model, picture, methods=["attcat"]).maps[0]
+    superpixels = find_superpixels(model.tensors(picture)["pixel_values"][0], 75)
+    drawn = by_superpixel(attribution, superpixels)
+    assert drawn.patches == tuple(superpixels.shape)
+    values = drawn.scores.view(superpixels.shape)
+    inside = [values[superpixels == number] for number in range(int(superpixels.max()) + 1)]
+    assert all(len(part.unique()) == 1 for part in inside)
+    total = float(attribution.scores[attribution.content].sum())
+    assert sum(float(part[0]) for part in inside) == pytest.approx(total, rel=1e-4, abs=1e-5)
+
+
+def test_atoms_of_bace_are_put_in(tmp_path: Path) -> None:
+    pytest.importorskip("rdkit")
+    protocol, folder = find_protocol("ali-bace"), made_up("bace", tmp_path)
+    unnamed = explainers.wrap(tiny_module(), kind="molecule", labels=["0", "1"], name="two classes")
+    reproduction = reproduce(protocol, tmp_path / "runs", open_model=lambda name: unnamed, models=["mine"], data=folder, pictures=1)
+    row = reproduction.table.rows[0]
+    data = open_dataset("bace", folder)
+    plan = make_plan(unnamed, data, [row.spec], ["auac"], target="gold", right="first")
+    values = [rows_of(EvaluationSetup(unnamed, data, plan), index)[0] for index in range(len(data))]
+    assert [value["target"] for value in values] == ["1", "0"]  # an inhibitor, and none
+    assert row.cells[0].value == pytest.approx(sum(value["auac"] for value in values) / len(values), abs=1e-7)
+    assert len(reproduction.pictures) == 1
+    with pytest.raises(ExplainerError, match=r"molecules knows none of its classes \(the first: inhibitor\)"):  # mutagenic is no inhibitor
+        reproduce(protocol, tmp_path / "other", open_model=loaded, models=["molecules"], data=folder)
+
+
+def test_a_language_model_is_asked_about_its_whole_answer(tmp_path: Path) -> None:
+    """Of prompts of one's own; without biases the mean over blocks adds up, under Libra alone."""
+    file = tmp_path / "prompts.csv"
+    file.write_text("text\nthe good movie\nnot a bad film\n", "utf-8")
+    protocol, model = find_protocol("libragrad-llama"), llama()
+    reproduction = reproduce(protocol, tmp_path / "runs", open_model=lambda name: model, models=["llama"], data=file, pictures=2)
+    errors = {row.title: row.cells[0].value or 0 for row in reproduction.table.rows}
+    assert errors["Libra FullGrad+, mean over blocks"] < 1e-4
+    assert errors["FullGrad+, mean over blocks"] > 0.01
+    titles = [figure.axes[0].get_title().split("\n")[1] for figure in reproduction.pictures]
+    answers = [explainers.explain(model, text, methods=["random"]).maps[0].target for text in ("the good movie", "not a bad film")]
+    assert titles == answers
+
+
+def test_pictures_are_of_the_class_that_is_asked_for(tmp_path: Path) -> None:
+    protocol = find_protocol("ali-sst2")
+    one_row = replace(protocol, rows=protocol.rows[:1])
+    data = of_sentences(tmp_path / "data", "a dull film", "a lovely film")
+    shared = {"open_model": loaded, "models": ["reviews-bert"], "data": data, "pictures": 2}
+    gold = reproduce(one_row, tmp_path / "gold", **shared)  # type: ignore[arg-type]
+    assert [figure.axes[0].get_title().split("\n")[1] for figure in gold.pictures] == ["positive", "positive"]
+    said = reproduce(one_row, tmp_path / "said", options={"target": "predicted"}, **shared)  # type: ignore[arg-type]
+    assert [figure.axes[0].get_title().split("\n")[1] for figure in said.pictures] == ["negative", "positive"]

@@ -12,6 +12,7 @@ from explainers import ExplainerError, Rule
 from explainers.autograd.rules import RULES, Strength
 from tests.explainers.support.pair import TARGET, Pair
 from tests.explainers.support.wrapped import inputs, one_hot, scores, wrapped
+from tests.support.task_models import llama
 
 
 def test_saliency(pair: Pair) -> None:
@@ -107,3 +108,16 @@ def test_maps_at_the_pixels_are_summed_over_each_patch(spec: str) -> None:
     torch.testing.assert_close(one.scores[one.content], sums.flatten(), rtol=1e-4, atol=1e-6)
     with pytest.raises(ExplainerError, match="for images"):
         explainers.explain(wrapped("bert"), inputs("bert", 1), methods=spec)
+
+
+def test_the_mean_of_fullgrad_plus_adds_up_without_biases() -> None:
+    """As LibraGrad's notebook on Llama has it; the sum, and other gradients, promise nothing."""
+    specs = ["fullgrad_plus:libra?reduction=mean", "fullgrad_plus?reduction=mean", "fullgrad_plus:libra"]
+    model = llama()
+    mean, plain, total = explainers.explain(model, "the good movie", methods=specs).maps
+    assert (mean.adds_up_to, plain.adds_up_to, total.adds_up_to) == ("the explained number, in a model without biases", None, None)
+    assert mean.completeness_error == pytest.approx(0, abs=1e-4)
+    assert plain.completeness_error is not None
+    assert plain.completeness_error > 0.01
+    assert total.completeness_error is None
+    torch.testing.assert_close(total.scores, len(model.blocks) * mean.scores, rtol=1e-5, atol=1e-6)

@@ -269,9 +269,9 @@ def test_the_warning_says_what_was_measured() -> None:
             told = re.search(r"up to (\d+)% of the largest", notes[0])
             assert told is not None
             assert int(told[1]) == pytest.approx(100 * change, abs=0.6)
-            unit = "10 % of its largest score"
-            trust = f"From {unit} on do not trust its order." if change >= 0.1 else f"Below {unit} its order can be trusted."
-            assert notes[0].endswith(trust)
+            distrusted = notes[0].endswith("Do not trust its order: rounding may move scores by 10 % of the largest or more.")
+            trusted = notes[0].endswith("Its order can be trusted: rounding moves scores by less than 10 % of the largest.")
+            assert (distrusted, trusted) == (change >= 0.1, change < 0.1)
         seen[bool(notes)] += 1
         assert found["rollout"].notes == ()
     assert all(seen.values())

@@ -84,10 +84,10 @@ def test_maps_that_float64_changes_carry_the_note(name: str, target: int, noted:
 @pytest.mark.parametrize(
     ("share", "says"),
     [
-        (0.09, "Below 10 % of its largest score its order can be trusted."),
-        (0.1, "From 10 % of its largest score on do not trust its order."),
-        (0.49, "From 10 % of its largest score on do not trust its order."),
-        (float("nan"), "From 10 % of its largest score on do not trust its order."),
+        (0.09, "Its order can be trusted: rounding moves scores by less than 10 % of the largest."),
+        (0.1, "Do not trust its order: rounding may move scores by 10 % of the largest or more."),
+        (0.49, "Do not trust its order: rounding may move scores by 10 % of the largest or more."),
+        (float("nan"), "Do not trust its order: rounding may move scores by 10 % of the largest or more."),
     ],
 )
 def test_one_threshold_says_whether_the_order_of_a_map_can_be_trusted(share: float, says: str) -> None:
