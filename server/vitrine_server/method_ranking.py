@@ -23,11 +23,11 @@ from vitrine_server.run_reports import CONTROL, RunReport, read_run_reports
 
 #: The result of a method by each ranking metric, in plain words: ``{value}`` is its value times 100, ``{random}`` that of a random map.
 SAYS = {
-    "srg": "hiding what it marks cost {value} points of probability more than hiding the rest (a random map: {random} points)",
-    "mif": "hiding what it marks first changed the answer in {value}\u2009% of cases (a random map: {random}\u2009%)",
-    "comprehensiveness": "hiding what it marks first cost {value} points of probability (a random map: {random} points)",
+    "srg": "hiding what it marks cost {value} points more than hiding the rest (random: {random} points)",
+    "mif": "hiding what it marks changed the answer in {value}\u2009% of cases (random: {random}\u2009%)",
+    "comprehensiveness": "hiding what it marks first cost {value} points (random: {random} points)",
     "own_object": "it marked the one of two things that the prompt names in {value}\u2009% of cases (chance: {random}\u2009%)",
-    "ap": "its strongest parts lie on the thing that the prompt names: average precision {value}\u2009% (a random map: {random}\u2009%)",
+    "ap": "its strongest parts lie on the thing that the prompt names: average precision {value}\u2009% (random: {random}\u2009%)",
 }
 #: For a ranking metric, a second one by which a method must also tie with the best, where the run has it: a map may lie on the thing that
 #: a prompt names because that is the most striking of the picture, whatever is asked.

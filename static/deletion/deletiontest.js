@@ -78,9 +78,9 @@ export function verdict(answer, best, methods, doubtful = new Set()) {
     .map(({ title }) => title);
   const which = judged.some(({ spec }) => doubtful.has(spec)) ? " this test" : ""; // the sentence before names those in doubt
   const fails = failing.length
-    ? `${namesOf(failing)} ${failing.length > 1 ? "fail" : "fails"}: hiding what ${failing.length > 1 ? "each" : "it"} marks breaks the answer no faster than chance.`
+    ? `${namesOf(failing)} ${failing.length > 1 ? "fail" : "fails"}: what ${failing.length > 1 ? "each" : "it"} marks matters no more than random parts.`
     : judged.length &&
-      `No map fails${which}: hiding what ${judged.length > 1 ? "each" : "it"} marks breaks the answer faster than chance.`;
+      `No map fails${which}: what ${judged.length > 1 ? "each" : "it"} marks matters more than random parts.`;
   return [says, fails].filter(Boolean).join(" ");
 }
 

@@ -140,8 +140,12 @@ def test_page_list_and_plates_promise_the_same(page_of: Pages, listed: dict[str,
         assert {spec: total for total, spec in cells} == {
             pair["spec"]: pair["adds_up_to"] or "no promise" for pair in listed[name] if pair["rule"] in method.rules
         }
-        if not any(pair["adds_up_to"] for pair in listed[name]):
+        if method.promise is None:
             assert "no promise to add up to anything" in page
+        else:
+            assert all(
+                f" with {option}={value}" in page for option, value in {**method.promise.only_with, **method.promise.not_with}.items()
+            )
     promised = [pair["spec"] for pairs in listed.values() for pair in pairs if pair["adds_up_to"]]
     assert promised == ["decompx", "decompx:libra", "input_x_gradient:libra", "fullgrad:libra", "integrated_gradients"]
 

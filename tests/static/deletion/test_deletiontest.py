@@ -24,9 +24,9 @@ def row(method: str, rank: int, gap: float) -> dict[str, Any]:
     return {"method": method, "rank": rank, "gap": gap}
 
 
-ALL_PASS = "No map fails: hiding what each marks breaks the answer faster than chance."
+ALL_PASS = "No map fails: what each marks matters more than random parts."
 ONE_PASSES = ALL_PASS.replace("each", "it")
-ONE = "hiding what it marks breaks the answer no faster than chance"
+ONE = "what it marks matters no more than random parts"
 SEVERAL = ONE.replace("it", "each")
 SECOND = "Here B does best; A, best on 60 pictures, is 2nd of 2."
 
