@@ -307,6 +307,7 @@ export class Facts {
       "sum is off by",
       "Completeness error: how far the scores are from adding up to the explained number",
     );
+    rowOf(this.sum).hidden = !variant.adds_up_to;
     this.seeds = line(
       "two seeds",
       "Correlation with the map of another seed, estimated from its own samples: 1 is the same map, 0 is noise",
@@ -326,7 +327,7 @@ export class Facts {
     const total = map?.adds_up_to === undefined ? this.variant.adds_up_to : map.adds_up_to;
     this.sum.textContent = error === undefined || error === null ? "–" : number(error, 2);
     this.sum.dataset.promise = total ?? "";
-    rowOf(this.sum).hidden = this.sum.textContent === "–" || !total; // scores that need not add up are not off
+    rowOf(this.sum).hidden = !total || (map !== null && this.sum.textContent === "–"); // scores that need not add up are not off
     rowOf(this.sum).title = `The scores should add up to ${total}; they are off by this`;
     const { precision, seed_correlation: seeds } = map ?? {};
     rowOf(this.seeds).hidden = seeds === undefined;

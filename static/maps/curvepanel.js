@@ -147,7 +147,7 @@ export class Panel {
   constructor(order, answer, names, ends, onPoint) {
     const { width, height, top, bottom } = BOX;
     const { read } = answer;
-    const tickValues = ticksOf(ends, 3);
+    const tickValues = ticksOf(ends, 4);
     const left = AXIS + DIGIT * Math.max(...tickValues.map((value) => tickText(value, read).length)) + GAP;
     const lines = [BASELINE, ...names.values()].flatMap(linesOf);
     const right = 10 + LETTER * Math.max(...lines.map(({ length }) => length));
