@@ -148,6 +148,10 @@ class Twin:
         self.curves.append(self.curve(function, x))
         return self.curves[-1]
 
+    def written_act(self, function: Unary, x: Tensor, parts: Unary) -> Tensor:
+        """An activation that is written as a product, ``parts``: it has the rules of the activation."""
+        return self.act(function, x)
+
     def power(self, x: Tensor, exponent: int) -> Tensor:
         """Squares make the scale of a normalisation written by hand: where norms have their ordinary gradient, so have they."""
         return x**exponent if self.rule.norm == "jacobian" else self.act(lambda y: y**exponent, x)

@@ -14,7 +14,7 @@ from explainers.errors import ExplainerError
 
 class ActivationChoice(Choice):
     """Base of the choices of how a signal goes back through an element-wise curve y = act(x). A signal of None means that nothing is passed
-    on.
+    on. Of an activation that a model writes as a product, x times a gate made of x, a choice is asked about the gate alone.
     """
 
     kind = "activation"

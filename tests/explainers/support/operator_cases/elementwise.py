@@ -21,6 +21,14 @@ def gelu_by_erf(x: Tensor) -> Tensor:
     return x * 0.5 * (1.0 + torch.erf(x / math.sqrt(2.0)))
 
 
+def quick_gelu(x: Tensor) -> Tensor:
+    return x * torch.sigmoid(1.702 * x)
+
+
+def written_gelu(t: Twin, x: Tensor) -> Tensor:
+    return t.written_act(gelu_by_erf, x, lambda y: t.gated(t.times(y, 0.5), 1 + t.gate(torch.erf, y / math.sqrt(2))))
+
+
 def gate(name: str, function: Function) -> Case:
     return Case(name, lambda: function, lambda t, x: t.gate(function, x))
 
@@ -119,13 +127,19 @@ GATES = [
     Case("inplace-hardsigmoid", lambda: in_place(lambda y: F.hardsigmoid(y, inplace=True)), lambda t, x: t.gate(F.hardsigmoid, x)),
     gate("sigmoid_", lambda x: torch.sigmoid_(x * 1.0)),
     gate("method-sigmoid_", in_place(lambda y: y.sigmoid_())),
-    Case("quick-gelu", lambda: lambda x: x * torch.sigmoid(1.702 * x), lambda t, x: t.act(lambda y: y * torch.sigmoid(1.702 * y), x)),
+    Case(
+        "quick-gelu",
+        lambda: quick_gelu,
+        lambda t, x: t.written_act(quick_gelu, x, lambda y: t.gated(y, t.gate(torch.sigmoid, 1.702 * y))),
+    ),
     Case(
         "gelu-new",
         lambda: gelu_new,
-        lambda t, x: t.act(gelu_new, x),
+        lambda t, x: t.written_act(
+            gelu_new, x, lambda y: t.gated(t.times(y, 0.5), 1 + t.gate(torch.tanh, math.sqrt(2 / math.pi) * (y + 0.044715 * y**3)))
+        ),
     ),
-    Case("gelu-by-erf", lambda: gelu_by_erf, lambda t, x: t.act(gelu_by_erf, x)),
+    Case("gelu-by-erf", lambda: gelu_by_erf, written_gelu),
     Case("glu", lambda: F.glu, lambda t, x: t.gated(x[..., :3], t.gate(torch.sigmoid, x[..., 3:]))),
     Case("glu-dim", lambda: lambda x: F.glu(x[:, :4], dim=1), lambda t, x: t.gated(x[:, :2], t.gate(torch.sigmoid, x[:, 2:4]))),
     Case("swiglu", lambda: lambda x: F.silu(x @ W) * (x @ W.mT), lambda t, x: t.mul(t.act(F.silu, times_w(t, x)), times_w(t, x, W.mT))),
@@ -134,7 +148,7 @@ GATES = [
     Case(
         "geglu-by-hand",
         lambda: lambda x: (x @ W) * gelu_by_erf(x),
-        lambda t, x: t.mul(times_w(t, x), t.act(gelu_by_erf, x)),
+        lambda t, x: t.mul(times_w(t, x), written_gelu(t, x)),
     ),
 ]
 SUMS = [
