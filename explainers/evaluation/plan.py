@@ -19,7 +19,7 @@ from explainers.evaluation.token_sets import ASKED_ABOUT_SETS
 from explainers.installation import not_installed
 from explainers.json_records import Record, describe
 from explainers.methods import Request, parse
-from explainers.methods.presets import METHOD_SETS
+from explainers.methods.presets import specs_called
 from explainers.methods.requests import distinct_specs
 from explainers.methods.requirements import for_probability, variants
 from explainers.metrics import METRICS, Metric, find_metrics
@@ -160,7 +160,7 @@ def make_plan(
     )
     if model.kind == "clip":
         prompts_of(data)  # which refuses what has no names
-    specs = tuple(distinct_specs([spec for name in methods for spec in _specs(name, model)], len(model.blocks)))
+    specs = tuple(distinct_specs([spec for name in methods for spec in specs_called(name, variants(model))], len(model.blocks)))
     if not specs:
         raise ExplainerError("No method is left to measure: name one, or a set such as default.")
     if explains == "probability" and target == "contrast":
@@ -234,16 +234,6 @@ def asks_again(metrics: Sequence[Metric]) -> bool:
         metric.curves or metric.needs & (MAPS_OF_CHANGED_INPUTS.keys() | ASKED_AGAIN | ASKED_ABOUT_SETS | ASKED_FOR_CLAIMS)
         for metric in metrics
     )
-
-
-def _specs(name: str, model: Model) -> list[str]:
-    """Return a list of the specs for which ``name`` stands with ``model``: all that can run if ``name`` is ``all``; the specs of the set of
-    methods with that name; else ``name`` itself, a spec.
-    """
-    sets = {preset.name: preset for preset in METHOD_SETS}
-    if name == "all":
-        return [variant.spec for variant in variants(model) if variant.reason is None]
-    return sets[name].specs(variants(model)) if name in sets else [name]
 
 
 def _metrics(names: Sequence[str], data: Dataset, methods: int) -> list[Metric]:

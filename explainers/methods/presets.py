@@ -82,3 +82,13 @@ PRESETS = (
 QUICK = Preset("quick", "Everything quick", "Every method with every rule of its own, but the slow ones.", lambda variant: not variant.slow)
 #: The sets that a measurement takes by name.
 METHOD_SETS = (*PRESETS, QUICK)
+
+
+def specs_called(name: str, all_variants: Iterable[Variant]) -> list[str]:
+    """Return the specs for which ``name`` stands among ``all_variants``, those of a model: all that can run if ``name`` is ``all``; the
+    specs of the set of methods with that name; else ``name`` itself, a spec.
+    """
+    sets = {preset.name: preset for preset in METHOD_SETS}
+    if name == "all":
+        return [variant.spec for variant in all_variants if variant.reason is None]
+    return sets[name].specs(all_variants) if name in sets else [name]

@@ -99,7 +99,8 @@ def add_question(parser: argparse.ArgumentParser, takes_texts: bool = True, meth
     form = parser.add_mutually_exclusive_group()
     form.add_argument("--against", metavar="CLASS", help="explain how much more than this class, or prompt, the target scores")
     form.add_argument("--probability", action="store_true", help="explain the probability in place of the logit")
-    parser.add_argument("--methods", metavar="SPEC", nargs="+", action=Listed, help=f"see 'vitrine methods' (default: {methods})")
+    says = f"specs, see 'vitrine methods', or sets such as libragrad (default: {methods})"
+    parser.add_argument("--methods", metavar="SPEC", nargs="+", action=Listed, help=says)
     parser.add_argument("--device", help="cpu, cuda, cuda:1, ... (default: cuda if available)")
     parser.add_argument(
         "--precision",
@@ -178,9 +179,17 @@ def make_explanation(args: argparse.Namespace) -> tuple[Model, Explanation]:
     with MapsBar() as progress:
         options = ("side", "seed", "long_texts", "precision", "at", "reference", "chat", "outlier_tokens")
         how = {name: getattr(args, name) for name in options}
-        result = explainers.explain(model, inputs, read_targets(args, model), args.methods, observer=progress, **how)
+        result = explainers.explain(model, inputs, read_targets(args, model), _methods(args.methods, model), observer=progress, **how)
     assert isinstance(result, explainers.Explanation)  # of one input
     return model, result
+
+
+def _methods(names: list[str] | None, model: Model) -> list[str] | None:
+    """Return the specs for which ``names``, specs and names of sets of methods, stand with ``model``; None for None."""
+    from explainers import variants  # this imports torch
+    from explainers.methods.presets import specs_called
+
+    return None if names is None else [spec for name in names for spec in specs_called(name, variants(model))]
 
 
 def read_input(args: argparse.Namespace) -> Input:

@@ -68,6 +68,19 @@ def test_explain_writes_maps_and_numbers(photo: Path, tmp_path: Path, capsys: py
     assert sentence in printed
 
 
+def test_a_set_of_methods_is_asked_for_by_name(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["explain", "--text", "a fine film", "--model", "reviews-bert", "--methods", "lrp-family", "rollout", "--json"]) == 0
+    methods = [each["method"] for each in json.loads(capsys.readouterr().out)["maps"]]
+    assert methods[-1] == "rollout"
+    assert set(methods[:-1]) == {
+        "lrp",
+        "partial_lrp",
+        "transformer_attribution",
+        "input_x_gradient:conservative",
+        "input_x_gradient:attnlrp",
+    }
+
+
 def test_several_targets_get_a_folder_each(photo: Path, tmp_path: Path) -> None:
     arguments = [
         "explain",
