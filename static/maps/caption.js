@@ -327,7 +327,8 @@ export class Facts {
     const total = map?.adds_up_to === undefined ? this.variant.adds_up_to : map.adds_up_to;
     this.sum.textContent = error === undefined || error === null ? "–" : number(error, 2);
     this.sum.dataset.promise = total ?? "";
-    rowOf(this.sum).hidden = !total || (map !== null && this.sum.textContent === "–"); // scores that need not add up are not off
+    const isKnown = map === null || this.sum.textContent !== "–";
+    rowOf(this.sum).hidden = !total || !isKnown; // scores that need not add up are not off
     rowOf(this.sum).title = `The scores should add up to ${total}; they are off by this`;
     const { precision, seed_correlation: seeds } = map ?? {};
     rowOf(this.seeds).hidden = seeds === undefined;

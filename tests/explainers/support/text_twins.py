@@ -5,8 +5,8 @@ Each takes the module, one text without padding (1, S, D), and a :class:`Twin`, 
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import torch
@@ -77,7 +77,7 @@ def gpt2(module: Any, t: Twin, x: Tensor) -> Tensor:
         return t.linear(lambda z: z @ layer.weight.detach() + layer.bias.detach(), y, place)
 
     def gelu(y: Tensor) -> Tensor:
-        return t.gated(t.times(y, 0.5), 1 + t.gate(torch.tanh, math.sqrt(2 / math.pi) * (y + 0.044715 * y**3)))
+        return t.act(partial(F.gelu, approximate="tanh"), y)  # it is written as a product there
 
     for block in module.transformer.h:
         q, k, v = (heads(z, 2) for z in conv(normed(t, x, block.ln_1), block.attn.c_attn, "projection").chunk(3, -1))
