@@ -42,7 +42,7 @@ export function tieLine({ places, metric, second }) {
   const odd = isOdd ? ", so one with a better value can still be behind" : "";
   const tie = "Methods tie where their difference may be chance";
   return second
-    ? `${tie}. To be first, a method must also be among the best by “${second.title}”${odd}. ${second.line}`
+    ? `${tie}. The first are also among the best by “${second.title}”${odd}. ${second.line}`
     : `${tie}${odd}.`;
 }
 

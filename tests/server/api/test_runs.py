@@ -84,7 +84,7 @@ def test_what_can_be_measured_says_why_where_it_cannot(site: Site) -> None:
     def suitable(model: str) -> list[str]:
         return [name for name, dataset in datasets[model].items() if dataset["reason"] is None]
 
-    made_up = ["scenes", "scenes-pairs", "scenes-mosaic", "marked-scenes", "votes"]
+    made_up = ["scenes", "scenes-pairs", "scenes-parts", "scenes-mosaic", "marked-scenes", "votes"]
     assert suitable("scenes-vit") == [*made_up, "sample-photos"]
     assert suitable("clip") == made_up
     assert "names no classes" in datasets["clip"]["sample-photos"]["reason"]

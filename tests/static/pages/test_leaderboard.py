@@ -37,7 +37,7 @@ def test_what_a_tie_means_is_said_and_that_a_better_value_can_be_behind_only_whe
       const second = { title: "S", line: "Is it so?" };
       return (await script("pages/figures/ranking.js")).tieLine({ places, metric: { direction: "higher" }, second });
     }"""
-    also = "To be first, a method must also be among the best by “S”"
+    also = "The first are also among the best by “S”"
     assert compute_all(both, [low, high]) == [
         f"{plain} {also}. Is it so?",
         f"{plain} {also}, so one with a better value can still be behind. Is it so?",
