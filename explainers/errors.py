@@ -114,6 +114,11 @@ def ran_out_of_memory(error: BaseException | None) -> bool:
     return any(_names_memory(each) for each in chain_of(error))
 
 
+def is_memory_shortage(error: BaseException | None) -> bool:
+    """Return whether an error, or one that led to it, says that memory ran out, or that an estimate forbade to take it."""
+    return any(isinstance(each, MemoryShortageError) for each in chain_of(error)) or ran_out_of_memory(error)
+
+
 def ran_out_of_host_memory(error: BaseException | None) -> bool:
     """Return whether ``error``, or one that led to it, says that the memory of the machine ran out, and none that of the GPU did."""
     short = [each for each in chain_of(error) if _names_memory(each)]
@@ -127,7 +132,7 @@ def may_lack_memory(error: BaseException | None) -> bool:
     do an operation at all: it is a shortage if less memory mends it. False if it surely is one.
     """
     chain = list(chain_of(error))
-    if ran_out_of_memory(error) or any(isinstance(each, MemoryShortageError) for each in chain):
+    if is_memory_shortage(error):
         return False
     return any(words in str(each).lower() for each in chain if isinstance(each, RuntimeError) for words in _PERHAPS_NO_MEMORY)
 

@@ -8,12 +8,11 @@ from typing import Any, TypeVar
 import torch
 from torch import Tensor, nn
 
-from explainers.errors import ExplainerError
+from explainers.errors import ExplainerError, is_memory_shortage
 from explainers.models.eval_mode import evaluating
 from explainers.models.libraries import calls
 from explainers.models.libraries.recognition import Library
 from explainers.models.outputs import Forward
-from explainers.models.passes import is_memory_shortage
 from explainers.models.structure.pixel_patches import PixelPatches
 from explainers.models.structure.two_rows import TwoRows
 from explainers.models.tasks import Task, task_of

@@ -15,12 +15,12 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from explainers.errors import is_memory_shortage
 from explainers.models.eval_mode import evaluating
 from explainers.models.inputs.types import Prepared, TextInput
 from explainers.models.libraries.recognition import dtype_of, text_config
 from explainers.models.model import Model
 from explainers.models.outputs import Forward
-from explainers.models.passes import is_memory_shortage
 
 #: The name of the fact in ``Model.details``.
 CHANGED_BY_PADDING = "changed_by_padding"

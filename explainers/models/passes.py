@@ -15,7 +15,7 @@ from typing import ClassVar, Generic, Literal, TypeVar
 import torch
 from torch import Tensor
 
-from explainers.errors import MemoryShortageError, chain_of, may_lack_memory, ran_out_of_memory
+from explainers.errors import MemoryShortageError, chain_of, is_memory_shortage, may_lack_memory, ran_out_of_memory
 from explainers.models.memory import allocated_memory, release_memory
 
 T = TypeVar("T")
@@ -65,11 +65,6 @@ class Ran(Generic[T]):
     """The result of a function that did not run out of memory (``result``)."""
 
     result: T
-
-
-def is_memory_shortage(error: BaseException | None) -> bool:
-    """Return whether an error, or one that led to it, says that memory ran out, or that an estimate forbade to take it."""
-    return any(isinstance(each, MemoryShortageError) for each in chain_of(error)) or ran_out_of_memory(error)
 
 
 def attempt(run: Callable[[], T]) -> Ran[T] | Exception:

@@ -17,7 +17,7 @@ from torch import Tensor, nn
 from explainers.autograd.mode import Float64Mode
 from explainers.autograd.rules import RULES
 from explainers.autograd.signals import ACCOUNT, fields_of
-from explainers.errors import ExplainerError
+from explainers.errors import ExplainerError, is_memory_shortage
 from explainers.methods import METHODS, Request, parse
 from explainers.methods.requirements import lacks_of, reason_against
 from explainers.models.eval_mode import evaluating
@@ -25,7 +25,6 @@ from explainers.models.libraries import calls
 from explainers.models.libraries import recognition as lib
 from explainers.models.model import Model
 from explainers.models.outputs import probabilities
-from explainers.models.passes import is_memory_shortage
 from explainers.models.report import Check, CheckState
 from explainers.models.structure.hooks import in_this_thread, remove_hooks_after
 from explainers.models.structure.repeating import why_not_repeatable

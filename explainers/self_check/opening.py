@@ -11,7 +11,7 @@ from typing import Any, Literal
 import torch
 from torch import nn
 
-from explainers.errors import ExplainerError
+from explainers.errors import ExplainerError, is_memory_shortage
 from explainers.models.eval_mode import with_gradients
 from explainers.models.inputs.parts import KindArgument
 from explainers.models.libraries.hub import DownloadProgress
@@ -19,7 +19,6 @@ from explainers.models.model import Model
 from explainers.models.opening.open_model import open_model
 from explainers.models.opening.opened import Opened, find_opened, keep_opened
 from explainers.models.outputs import Output
-from explainers.models.passes import is_memory_shortage
 from explainers.models.report import Check
 from explainers.models.tasks.own_boxes import BoxesFunction
 from explainers.records.session import Session

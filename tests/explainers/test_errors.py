@@ -3,8 +3,7 @@ from __future__ import annotations
 import pytest
 import torch
 
-from explainers.errors import ExplainerError, MemoryShortageError, chain_of, may_lack_memory, ran_out_of_memory
-from explainers.models.passes import is_memory_shortage
+from explainers.errors import ExplainerError, MemoryShortageError, chain_of, is_memory_shortage, may_lack_memory, ran_out_of_memory
 from explainers.models.removal import patches
 from explainers.models.removal.token_removal import fewest_tokens
 

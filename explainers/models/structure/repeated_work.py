@@ -16,8 +16,8 @@ from torch.overrides import TorchFunctionMode
 from torch.utils._pytree import tree_leaves, tree_map
 from torch.utils.hooks import RemovableHandle
 
+from explainers.errors import is_memory_shortage
 from explainers.models.outputs import Forward
-from explainers.models.passes import is_memory_shortage
 from explainers.models.structure.blocks import trial
 from explainers.models.structure.hooks import in_this_thread
 from explainers.models.structure.spans import Span

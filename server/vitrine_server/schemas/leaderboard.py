@@ -10,7 +10,7 @@ from explainers.evaluation.known_truth.metrics_on_truth import TruthOfKind, Trut
 from explainers.evaluation.reporting import Interval
 from explainers.json_records import schema_of
 from explainers.metrics import Metric
-from vitrine_server import earned_claims
+from vitrine_server.schemas import claims
 from vitrine_server.schemas.base import Schema, absent
 
 
@@ -81,7 +81,7 @@ class MetricTruth(Schema):
     sentences: list[str] = Field(description="What the figures say.")
 
 
-RunClaims = schema_of(earned_claims.RunClaims)
+RunClaims = schema_of(claims.RunClaims)
 
 
 class ExampleWord(Schema):

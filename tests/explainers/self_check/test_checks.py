@@ -13,11 +13,10 @@ from torch.nn import functional as F
 
 import explainers
 from explainers import ExplainerError, Preprocessing
-from explainers.errors import MemoryShortageError
+from explainers.errors import MemoryShortageError, is_memory_shortage
 from explainers.models.catalogue import embedded_names
 from explainers.models.model import Model
 from explainers.models.opening.open_model import open_model
-from explainers.models.passes import is_memory_shortage
 from explainers.models.structure.repeating import why_not_repeatable
 from explainers.records import session
 from explainers.self_check import checks

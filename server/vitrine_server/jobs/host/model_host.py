@@ -18,6 +18,7 @@ from explainers.errors import (
     ExplainerError,
     MemoryShortageError,
     chain_of,
+    is_memory_shortage,
     may_lack_memory,
     ran_out_of_host_memory,
     ran_out_of_memory,
@@ -31,7 +32,6 @@ from explainers.models.passes import (
     attempt,
     bytes_needed,
     count_shortage,
-    is_memory_shortage,
     settle_shortages,
 )
 from explainers.models.registers.moving import view_of

@@ -5,8 +5,8 @@ from __future__ import annotations
 import logging
 
 from explainers import explain
+from explainers.errors import is_memory_shortage
 from explainers.models.model import Model
-from explainers.models.passes import is_memory_shortage
 from explainers.self_check.sample import sample_of
 
 log = logging.getLogger(__name__)
