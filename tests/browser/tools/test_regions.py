@@ -153,8 +153,10 @@ def test_a_prompt_that_was_not_found_or_cannot_be_read_wins_nothing_and_its_maps
     # what is found alone wins wherever its map is above the threshold, also where nothing of it is
     expect(page.locator(".legend li").first).to_have_text("Aa cat")
     expect(page.locator(".legend li").last).to_have_text("none")
+    says = {"not_in_picture": "not found", "perhaps_in_picture": "perhaps"}
     for i, target in enumerate(document["targets"][1:], 1):
-        expect(page.locator(".legend li").nth(i)).to_have_text(f"{LETTERS[i]}{target['label']}{target['abstention']['says']}")
+        said = says.get(target["abstention"]["kind"], target["abstention"]["says"])
+        expect(page.locator(".legend li").nth(i)).to_have_text(f"{LETTERS[i]}{target['label']}{said}")
     regions = desk.get(f"/api/explanations/{document['id']}/regions?method={SIGNED}")
     assert [label["patches"] for label in regions["labels"]] == [round(share * scores.size), 0, 0, 0, 0]
     overview = page.locator("#overview")
