@@ -99,7 +99,7 @@ def add_question(parser: argparse.ArgumentParser, takes_texts: bool = True, meth
     form = parser.add_mutually_exclusive_group()
     form.add_argument("--against", metavar="CLASS", help="explain how much more than this class, or prompt, the target scores")
     form.add_argument("--probability", action="store_true", help="explain the probability in place of the logit")
-    says = f"specs, see 'vitrine methods', or sets such as libragrad (default: {methods})"
+    says = f"specs or sets such as libragrad: see 'vitrine methods' (default: {methods})"
     parser.add_argument("--methods", metavar="SPEC", nargs="+", action=Listed, help=says)
     parser.add_argument("--device", help="cpu, cuda, cuda:1, ... (default: cuda if available)")
     parser.add_argument(
