@@ -79,7 +79,7 @@ def test_the_list_and_what_is_refused(tmp_path: Path, capsys: pytest.CaptureFixt
     assert "Table 1" in line
     assert "  imagenet; ViT-B/16  " in line
     assert line.endswith("12 min")
-    assert "Mehri et al., 2025 (CVPR 2025), Table 3" in listed.partition("\nmissing ")[2]
+    assert "Mehri et al., 2025 (CVPR 2025), Table 1" in listed.partition("\nmissing ")[2]
     assert main(["reproduce"]) == 2
     assert "say which table (or --list)" in capsys.readouterr().err
     assert main(["reproduce", "chefer-tabel1"]) == 2
