@@ -160,7 +160,7 @@ def make_plan(
     )
     if model.kind == "clip":
         prompts_of(data)  # which refuses what has no names
-    specs = tuple(distinct_specs([spec for name in methods for spec in specs_called(name, variants(model))], len(model.blocks)))
+    specs = tuple(distinct_specs(specs_called(methods, lambda: variants(model)), len(model.blocks)))
     if not specs:
         raise ExplainerError("No method is left to measure: name one, or a set such as default.")
     if explains == "probability" and target == "contrast":

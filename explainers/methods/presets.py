@@ -80,15 +80,16 @@ PRESETS = (
 
 #: A set too large for a page, for measurements.
 QUICK = Preset("quick", "Everything quick", "Every method with every rule of its own, but the slow ones.", lambda variant: not variant.slow)
+#: Every method with every rule of its own.
+EVERYTHING = Preset("all", "Everything", "Every method with every rule of its own.", lambda variant: True)
 #: The sets that a measurement takes by name.
 METHOD_SETS = (*PRESETS, QUICK)
 
 
-def specs_called(name: str, all_variants: Iterable[Variant]) -> list[str]:
-    """Return the specs for which ``name`` stands among ``all_variants``, those of a model: all that can run if ``name`` is ``all``; the
-    specs of the set of methods with that name; else ``name`` itself, a spec.
+def specs_called(names: Iterable[str], variants: Callable[[], Iterable[Variant]]) -> list[str]:
+    """Return the specs for which ``names`` stand, each once, in their order: ``all`` for all that can run, the name of a set of methods for
+    those of it that can run, a spec for itself. ``variants`` returns the methods of a model; it is not called for specs alone.
     """
-    sets = {preset.name: preset for preset in METHOD_SETS}
-    if name == "all":
-        return [variant.spec for variant in all_variants if variant.reason is None]
-    return sets[name].specs(all_variants) if name in sets else [name]
+    wanted, sets = list(names), {preset.name: preset for preset in (EVERYTHING, *METHOD_SETS)}
+    known = list(variants()) if any(name in sets for name in wanted) else []
+    return list(dict.fromkeys(spec for name in wanted for spec in (sets[name].specs(known) if name in sets else [name])))

@@ -173,23 +173,17 @@ def make_explanation(args: argparse.Namespace) -> tuple[Model, Explanation]:
         raise CommandError("--further-image is for a prompt with pictures: give an image file, --text and --model")
     name = args.model or default_model(args.image is not None, args.prompt, args.molecule is not None)
     import explainers  # after the cheap checks: this imports torch
+    from explainers.methods.presets import specs_called
 
     model = open_model(args, name, args.device)
     check_kind(args, model)
     with MapsBar() as progress:
         options = ("side", "seed", "long_texts", "precision", "at", "reference", "chat", "outlier_tokens")
         how = {name: getattr(args, name) for name in options}
-        result = explainers.explain(model, inputs, read_targets(args, model), _methods(args.methods, model), observer=progress, **how)
+        methods = None if args.methods is None else specs_called(args.methods, lambda: explainers.variants(model))
+        result = explainers.explain(model, inputs, read_targets(args, model), methods, observer=progress, **how)
     assert isinstance(result, explainers.Explanation)  # of one input
     return model, result
-
-
-def _methods(names: list[str] | None, model: Model) -> list[str] | None:
-    """Return the specs for which ``names``, specs and names of sets of methods, stand with ``model``; None for None."""
-    from explainers import variants  # this imports torch
-    from explainers.methods.presets import specs_called
-
-    return None if names is None else [spec for name in names for spec in specs_called(name, variants(model))]
 
 
 def read_input(args: argparse.Namespace) -> Input:

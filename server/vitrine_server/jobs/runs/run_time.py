@@ -9,10 +9,8 @@ from typing import Annotated, Any
 
 import explainers
 from explainers.json_records import Record, describe
-from explainers.methods.presets import METHOD_SETS
+from explainers.methods.presets import specs_called
 from vitrine_server.run_reports import RunReport
-
-_ALL = "all"
 
 
 @dataclass(frozen=True)
@@ -27,10 +25,7 @@ class RunTime(Record):
 def specs_of(wanted: Iterable[str], variants: Sequence[Mapping[str, Any]]) -> list[str]:
     """Return the specs that a request for methods and sets of methods means on a model with these ``variants``, each once."""
     able = {variant["spec"] for variant in variants if variant["reason"] is None}
-    listed = explainers.variants()
-    sets = {each.name: each.specs(listed) for each in METHOD_SETS} | {_ALL: [variant.spec for variant in listed]}
-    specs = [spec for name in wanted for spec in ([known for known in sets[name] if known in able] if name in sets else [name])]
-    return list(dict.fromkeys(specs))
+    return specs_called(wanted, lambda: [variant for variant in explainers.variants() if variant.spec in able])
 
 
 def estimate_time(model: str, specs: Sequence[str], metrics: Sequence[str], inputs: int, runs: Iterable[RunReport]) -> RunTime:
