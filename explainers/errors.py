@@ -131,10 +131,9 @@ def may_lack_memory(error: BaseException | None) -> bool:
     """Return whether ``error``, or one that led to it, is one that a library of CUDA raises where memory ran out, and also where it cannot
     do an operation at all: it is a shortage if less memory mends it. False if it surely is one.
     """
-    chain = list(chain_of(error))
     if is_memory_shortage(error):
         return False
-    return any(words in str(each).lower() for each in chain if isinstance(each, RuntimeError) for words in _PERHAPS_NO_MEMORY)
+    return any(words in str(each).lower() for each in chain_of(error) if isinstance(each, RuntimeError) for words in _PERHAPS_NO_MEMORY)
 
 
 def _names_memory(error: BaseException) -> bool:

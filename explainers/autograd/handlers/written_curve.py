@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 
 from explainers.autograd import operators as op
-from explainers.autograd.nodes import Node
+from explainers.autograd.nodes import Node, ancestors
 from explainers.autograd.operators.arithmetic import constant_of
 from explainers.autograd.recorder import Recorder
 
@@ -66,18 +66,12 @@ def _steps_from(node: Node, bases: list[Node]) -> list[Node] | None:
     """Return the nodes that made ``node`` number by number of the numbers of one of ``bases``; None if it is made of anything else that
     depends on the input, or of other numbers of these.
     """
-    seen = {id(base) for base in bases}
-    waiting, steps = [node], list[Node]()
-    while waiting:
-        each = waiting.pop()
-        if id(each) in seen:
-            continue
-        seen.add(id(each))
-        steps.append(each)
-        if len(steps) > _MAX_STEPS or each.shape != bases[0].shape or not each.paths or not _is_of_single_numbers(each):
-            return None
-        waiting += each.paths
-    return steps
+
+    def is_step(each: Node) -> bool:
+        return each.shape == bases[0].shape and bool(each.paths) and _is_of_single_numbers(each)
+
+    steps = ancestors([node], bases, until=lambda each: not is_step(each))
+    return steps if len(steps) <= _MAX_STEPS and all(map(is_step, steps)) else None
 
 
 def _is_of_single_numbers(node: Node) -> bool:
