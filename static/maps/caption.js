@@ -307,15 +307,14 @@ export class Facts {
       "sum is off by",
       "Completeness error: how far the scores are from adding up to the explained number",
     );
-    rowOf(this.sum).hidden = !variant.adds_up_to;
     this.seeds = line(
       "two seeds",
       "Correlation with the map of another seed, estimated from its own samples: 1 is the same map, 0 is noise",
     );
-    rowOf(this.seeds).hidden = true; // of maps drawn at random alone
     this.precision = line("precision", "");
     this.time = line("time", "Computing time of this map");
     this.node = el("dl", { class: "facts" }, this.rows);
+    this.show(null);
   }
   /**
    * Show the facts of this map; null: there is none.
@@ -331,7 +330,7 @@ export class Facts {
     rowOf(this.sum).hidden = !total || !isKnown; // scores that need not add up are not off
     rowOf(this.sum).title = `The scores should add up to ${total}; they are off by this`;
     const { precision, seed_correlation: seeds } = map ?? {};
-    rowOf(this.seeds).hidden = seeds === undefined;
+    rowOf(this.seeds).hidden = seeds === undefined; // of maps drawn at random alone
     this.seeds.textContent = seeds === undefined ? "–" : number(seeds, 2);
     rowOf(this.precision).hidden = map !== null && !precision; // as of most explanations of earlier versions
     this.precision.textContent = precision?.dtype ?? "–";
